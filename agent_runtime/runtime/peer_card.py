@@ -27,8 +27,8 @@ def card_reader(
     async def read() -> PeerCard:
         packages = (await asyncio.to_thread(library.catalog)).packages
         plugins = [one.name for one in tools.skills() if one.state == "active"]
-        said = {spec.name: spec.description for spec in tools.all_specs()}
-        skills = [_skill({"name": name, "description": said.get(name, "")}) for name in plugins]
+        descriptions = {spec.name: spec.description for spec in tools.all_specs()}
+        skills = [_skill({"name": name, "description": descriptions.get(name, "")}) for name in plugins]
         skills += [_skill(one) for one in packages]
         return PeerCard(
             name=settings.id[:_NAME],

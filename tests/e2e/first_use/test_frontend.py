@@ -96,7 +96,7 @@ def test_nobody_speaks_for_another_through_the_proxy(start: Start, provider: Scr
 
 
 @contextmanager
-def listening(got: list[str]) -> Iterator[int]:
+def listening(got: list[str]) -> Generator[int]:
     """A server that keeps the paths it is asked for. Yields its port."""
 
     class Handler(BaseHTTPRequestHandler):

@@ -20,6 +20,8 @@ STATUS_SECONDS = 5.0
 """For each agent; one that does not answer is listed without its sessions."""
 AT_ONCE = 16
 POLL_SECONDS = 1.0
+FOLDER_COLUMNS = 110
+"""A terminal that is narrower has no room for folders."""
 MARK_CHARACTERS = 200
 """By which the beginning of one look at an output is found in the look before."""
 
@@ -36,12 +38,16 @@ async def ps(call: Invocation) -> None:
         call.output.document({"workspaces": rows})
         return
     columns = ("workspace", "team", "state", "driver", "channel", "running", "waiting", "folder", "detail")
-    shown = len(columns) - call.output.terminal  # a person reads the details below, whole
-    rows = [_row(one, status)[:shown] for one, status in zip(found, statuses, strict=True)]
-    call.output.table(columns[:shown], rows)
+    rows = [_row(one, status) for one, status in zip(found, statuses, strict=True)]
+    shown = len(columns)
+    if call.output.terminal:  # a person reads the details below, whole
+        shown -= 1 if call.output.console().width >= FOLDER_COLUMNS else 2
+    call.output.table(columns[:shown], [row[:shown] for row in rows])
     for one in found:
         if one.detail and call.output.terminal:
-            call.output.text(f"\n{one.id}: {one.detail}\n")
+            call.output.text(f"
+{one.id}: {one.detail}
+")
 
 
 async def _status(mesh: Mesh, workspace: Workspace, places: asyncio.Semaphore) -> AgentStatus | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_host.database.page_size import MAX_PAGE_BYTES, MAX_PAGE_VALUES
+from agent_common.page_size import MAX_PAGE_BYTES, MAX_PAGE_VALUES
 from sqlalchemy import insert
 
 from agent_host.access import parse_users
