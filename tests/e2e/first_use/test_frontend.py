@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -96,7 +96,7 @@ def test_nobody_speaks_for_another_through_the_proxy(start: Start, provider: Scr
 
 
 @contextmanager
-def listening(got: list[str]) -> Iterator[int]:
+def listening(got: list[str]) -> Generator[int]:
     """A server that keeps the paths it is asked for. Yields its port."""
 
     class Handler(BaseHTTPRequestHandler):
