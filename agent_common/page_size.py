@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from .json_reader import count_values
+from .json_cost import count_values
 
 MAX_PAGE_BYTES = 4 << 20
 MAX_PAGE_VALUES = 50_000

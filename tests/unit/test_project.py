@@ -369,7 +369,6 @@ OWN_JSON = {
     "agent_host/hub/store/tasks/rows.py",
     "agent_host/listener/ledger/rows.py",
     "agent_host/proxy/shown_catalog.py",
-    "agent_host/results/records.py",
     "agent_runtime/loop/requests/tasks.py",
     "agent_runtime/mediation/ledger/ledger.py",
     "agent_runtime/mediation/work/turn_worker.py",

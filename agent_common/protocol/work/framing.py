@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, from_json  # noqa: TID251  lines have limits of their own
 
-from ...json_reader import JsonLimits, JsonRefused, check_cost
+from ...json_cost import JsonLimits, JsonRefused, check_cost
 from .control import Control
 from .frames import FrameFault, printable_name
 
