@@ -45,9 +45,7 @@ async def ps(call: Invocation) -> None:
     call.output.table(columns[:shown], [row[:shown] for row in rows])
     for one in found:
         if one.detail and call.output.terminal:
-            call.output.text(f"
-{one.id}: {one.detail}
-")
+            call.output.text(f"\n{one.id}: {one.detail}\n")
 
 
 async def _status(mesh: Mesh, workspace: Workspace, places: asyncio.Semaphore) -> AgentStatus | None:

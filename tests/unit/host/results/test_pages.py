@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_common.page_size import MAX_PAGE_BYTES, MAX_PAGE_VALUES
 from sqlalchemy import insert
 
+from agent_common.page_size import MAX_PAGE_BYTES, MAX_PAGE_VALUES
 from agent_host.access import parse_users
 from agent_host.database import open_database, task_results
 from agent_host.results import ResultService
