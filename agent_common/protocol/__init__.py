@@ -46,7 +46,6 @@ from .http.chat import (
     UseChatRequest,
 )
 from .http.pending import (
-    PENDING_CURSOR,
     ListedRequest,
     PendingList,
     PendingQuery,
@@ -175,7 +174,6 @@ from .subscriptions import (
     MAX_DELIVERED,
     MAX_DELIVERED_BYTES,
     MAX_DELIVERIES,
-    MAX_RECEIVE_SECONDS,
     MAX_SUBSCRIPTIONS,
     DeliveredMessage,
     DeliveryReceipt,
@@ -219,7 +217,6 @@ __all__ = [
     "MAX_MESSAGE",
     "MAX_MESSAGE_ID",
     "MAX_NOTICE",
-    "MAX_RECEIVE_SECONDS",
     "MAX_RULES",
     "MAX_SUBSCRIPTIONS",
     "MAX_TTL_SECONDS",
@@ -232,7 +229,6 @@ __all__ = [
     "NOTES_OPEN",
     "NOTES_TAG",
     "NOTICE_EVENT",
-    "PENDING_CURSOR",
     "PROBLEM_JSON",
     "SESSION_HEADER",
     "SUBAGENT_HEADER",
