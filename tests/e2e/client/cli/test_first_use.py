@@ -19,7 +19,7 @@ def test_the_answer_is_printed_and_what_is_piped_in_is_part_of_the_prompt(world:
 
 
 def test_ps_lists_the_agents_and_what_they_do(cli: Cli) -> None:
-    assert cli("ps").rows == [["ada", "counting", "running", "process", "ready", "0", "0", ""]]
+    assert cli("ps").rows == [["ada", "counting", "running", "process", "ready", "0", "0", "", ""]]
     row = cli("ps", "--json").json["workspaces"][0]
     assert (row["id"], row["sessions"]["running"], row["mediationReady"]["ready"]) == ("ada", 0, True)
 
