@@ -1,7 +1,8 @@
-"""What JSON would cost its reader, counted before any of it is parsed."""
+"""What JSON would cost its reader, counted before any of it is parsed, and what it takes once it is."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -9,6 +10,8 @@ from typing import Literal
 _QUICK_BYTES = 256 * 1024
 """Up to this size, upper bounds spare most documents the closer look."""
 _BLOCK = 256 * 1024
+VALUE_BYTES = 100
+"""What a value takes in memory, on the average of the densest JSON."""
 _NO_STRUCTURE = bytes(set(range(256)) - set(b'"[]{},'))
 
 Refusal = Literal[
@@ -64,6 +67,13 @@ def check_cost(data: bytes, limits: JsonLimits) -> None:
 def count_values(data: bytes) -> int:
     """Return the number of values of a JSON document as `JsonLimits` counts them."""
     return sum(map(_opened, _structure(data)))
+
+
+def memory_of(value: object) -> int:
+    """Return about how many bytes of memory a JSON value takes. A character beyond ASCII may widen all of its text."""
+    text = json.dumps(value, ensure_ascii=False)
+    width = 1 if text.isascii() else 4
+    return len(text) * width + VALUE_BYTES * count_values(text.encode(errors="replace"))
 
 
 def _opened(part: bytes) -> int:

@@ -45,10 +45,10 @@ class EventSplitter:
         """Lines of data of an event that is not complete yet."""
         self._data_size: int
         self._object: WholeObject
-        """Their size, and whether they are one object."""
+        """Their size, and whether they are one object; set with the first of them."""
         self._after_return = False
         self._document_end: DocumentEnd
-        """The end of a document."""
+        """Where a document ends; set once the form is `document`."""
 
     @property
     def whole(self) -> bool:

@@ -72,7 +72,8 @@ class WorkDeadlines:
         self.arm(work, self._limits.accept_timeout, lambda: session.abandon(work, "accept_timeout"))
 
     def arm_run(self, session: AttachedAgent, work: OpenWork) -> None:
-        """Limit the time from the agent's acceptance until its result."""
+        """Limit the time from when the agent begins the work until its result."""
+        work.at_work_since = self._clock.now_ms()
         duration = work.request.bounds.max_duration_seconds if work.request.bounds else None
         seconds = self._limits.run_timeout if duration is None else duration + self._limits.run_grace
         self.arm(work, seconds, lambda: self._on_run_timeout(session, work))

@@ -66,7 +66,6 @@ class ResultHandler:
                 self._deadlines.arm_start(session, work)
             elif progress.kind == "started" and work.waits_at_agent:
                 work.waits_at_agent = False
-                self._ledger.change_status(work, "accepted")
                 self._deadlines.arm_run(session, work)
         work.notify(progress)
 

@@ -59,6 +59,8 @@ class OpenWork:
     """Whether the next delivery counts as a further attempt."""
     waits_at_agent: bool | None = None
     """Whether it waits in a queue of the agent that has accepted it; None: the agent has not said that it does."""
+    at_work_since: int | None = None
+    """Epoch milliseconds at which the agent began it, or came back with it."""
     overdue: bool = False
     """Whether this attempt was begun and given up: then the next one is counted, also if the guest still runs this."""
     refused: bool = False
@@ -78,8 +80,9 @@ class OpenWork:
         return self.status in ACTIVE
 
     def seconds_at_work(self, now: int) -> float:
-        """Return for how long the agent has been at it, since it took it or came back with it; 0 while it is not."""
-        return max(0, now - self.updated_at) / 1000 if self.status == "accepted" else 0.0
+        """Return for how long the agent has been at it; 0 while it is not."""
+        since = self.at_work_since if self.status == "accepted" else None
+        return max(0, now - since) / 1000 if since is not None else 0.0
 
     @property
     def size(self) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from agent_common.page_size import memory_of
+from agent_common.json_cost import memory_of
 from agent_common.protocol import Usage
 from agent_common.protocol.authority import Layer
 

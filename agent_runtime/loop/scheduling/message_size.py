@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pydantic_core import to_json
-
 from ...context import View, serialize_tools, too_long
 from ...errors import TooLarge
 from ...ports import ToolCatalog
@@ -14,7 +12,7 @@ from ..core.model_windows import ModelWindows
 from ..core.turn_state import Turn
 
 SKIP_FACTOR = 8
-"""A message with fewer bytes than the window's tokens divided by this is not counted."""
+"""A message with fewer characters than the window's tokens divided by this is not counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +29,7 @@ class MessageSizeCheck:
         window = self.windows.window(turn.model)
         limit = window.limit
         agent_prompt = turn.session.prompts.get(turn.request.agent)
-        if agent_prompt is None or not window.known or len(to_json(turn.request.parts)) * SKIP_FACTOR <= limit:
+        if agent_prompt is None or not window.known or _size(turn) * SKIP_FACTOR <= limit:
             return
         view = View(agent_prompt.prompt, turn.request.agent)
         view.add_user(turn.request.parts, turn.request.agent, (), turn.message_id)
@@ -48,3 +46,8 @@ class MessageSizeCheck:
             message_tokens=tokens,
             window_tokens=limit,
         )
+
+
+def _size(turn: Turn) -> int:
+    """Return about how many characters the message has. It may hold half a character, which no JSON can."""
+    return sum(len(str(part)) for part in turn.request.parts)

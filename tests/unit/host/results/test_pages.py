@@ -51,6 +51,15 @@ async def test_a_page_ends_before_it_has_more_values_than_its_reader_takes(tmp_p
     assert [one.task_id for one in page.rows] == ["t4", "t3"]
 
 
+async def test_commas_and_brackets_in_texts_are_no_values(tmp_path: Path) -> None:
+    table = json.dumps({"task_id": "t", "status": "complete", "result": {"text": '1,2,[3],"{4},' * 10_000}})
+    with closing(open_database(f"sqlite:///{tmp_path / 'mesh.db'}")) as database:
+        rows = [row(number, 1) | {"result": table} for number in range(5)]
+        await database.run(lambda connection: connection.execute(insert(task_results), rows))
+        page = await ResultService(database).page(ResultQuery())
+    assert len(page.rows) == 5
+
+
 @pytest.mark.parametrize(
     ("patterns", "shown"),
     [
