@@ -13,9 +13,9 @@ STEP_MS = 25
 """A burst of changes is over when nothing has changed for this long."""
 DEBOUNCE_MS = 200
 """A longer burst is reported after this long."""
-WAKE_MS = 500
+WAKE_MS = 2000
 """Longest time between two looks at whether the folder is still the same, and until the first scan after the start."""
-WAKES_PER_SCAN = 10
+WAKES_PER_SCAN = 3
 """After so many without an event a scan runs: some volumes report no changes, and the event queue may overflow."""
 RETRY_SECONDS = 1.0
 """Seconds between scans of a folder that is missing or cannot be watched."""
