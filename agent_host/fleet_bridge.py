@@ -100,6 +100,11 @@ class FleetBridge:
         """Whether the workspace must not be started."""
         return workspace in self.listener.channels and self.listener.channels.get(workspace).fence is not None
 
+    def is_attached(self, workspace: str) -> bool:
+        """Whether the workspace's agent is at its channel, and answers the pings there."""
+        channel = self.listener.channels.find(workspace)
+        return channel is not None and channel.session is not None
+
     def is_running(self, workspace: str) -> bool:
         return self._fleet.is_running(workspace)
 

@@ -16,7 +16,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_common.http import tune_interpreter
+from agent_common.http import end_if_stalled, tune_interpreter
 from agent_common.net import (
     Endpoint,
     ListeningSocket,
@@ -207,6 +207,7 @@ def _run(settings: HostSettings, bound: _Sockets, budget: DescriptorBudget, prin
             return make(config=config, server_state=self.server_state, app_state=self.lifespan.state)
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            end_if_stalled("agent-host", settings.stall_timeout)
             await super().startup(sockets)
             for one in (*bound.http, *([bound.other_loopback] if bound.other_loopback else [])):
                 await http_sockets.add(one)

@@ -128,6 +128,11 @@ class HostSettings(BaseModel):
     """Seconds a started runtime may take until it is ready."""
     stop_grace: float = Field(default=15, ge=0, allow_inf_nan=False)
     """Seconds a runtime gets to stop before it is killed, and at most 5 of them an answer that is under way."""
+    stall_timeout: float = Field(default=60, ge=0, le=86_400, allow_inf_nan=False)
+    """Seconds after which a host whose event loop stands still ends itself, to be started again; 0: never."""
+    hang_timeout: float = Field(default=300, ge=0, le=86_400, allow_inf_nan=False)
+    """Seconds after which a runtime that answers neither on its channel nor at `/healthz` is killed and started again;
+    0: never."""
     restart: bool = True
     """Whether a runtime that has ended by itself is started again, after 1 s and then less and less often."""
     restore: bool = True

@@ -26,6 +26,7 @@ from .fleet import (
     Driver,
     ExternalDriver,
     Fleet,
+    HungRuntimes,
     Restorer,
     Supervisor,
     WorkspaceChanges,
@@ -193,6 +194,12 @@ def _open_deletion(app: FastAPI, stack: AsyncExitStack, work: AgentParts, bridge
         supervisor = Supervisor(work.fleet, work.clock, lambda workspace: not bridge.is_fenced(workspace))
         stack.push_async_callback(supervisor.close)
         deletion.on_deleting = supervisor.forget
+        if work.settings.hang_timeout:
+            hung = HungRuntimes(
+                work.fleet, work.settings.hang_timeout, bridge.is_attached, bridge.listener.record_event
+            )
+            stack.push_async_callback(hung.close)
+            hung.start()
     deletion.start()
 
 

@@ -113,6 +113,9 @@ class Settings(AgentSettings):
     """JSON file with the constraints that the image has (docs/reference/mediation.md)."""
     drain_grace: float = Field(default=10, ge=0)
     """Seconds that running steps get when the server stops."""
+    stall_timeout: float = Field(default=60, ge=0, le=86_400, allow_inf_nan=False)
+    """Seconds after which a process whose event loop stands still ends itself, to be started again; 0: never
+    (docs/how-to/fleet.md)."""
     log_format: LogFormat = "auto"
     """How log lines on stderr are written: `auto` is text on a terminal and JSON elsewhere."""
 

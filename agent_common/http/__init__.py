@@ -1,9 +1,11 @@
-"""How both servers run uvicorn: bounded connections, and a garbage collector that does not stop requests."""
+"""How both servers run uvicorn: bounded connections, a garbage collector that does not stop requests, and an end when
+the event loop stands still."""
 
 from typing import TYPE_CHECKING, Any
 
 from .gc_tuning import tune_interpreter
 from .header_limits import BoundedHttp, abort_connection, claim_connection, limited_http_protocol
+from .stall_watch import end_if_stalled
 
 if TYPE_CHECKING:
     from .web_socket import limited_web_socket_protocol
@@ -12,6 +14,7 @@ __all__ = [
     "BoundedHttp",
     "abort_connection",
     "claim_connection",
+    "end_if_stalled",
     "limited_http_protocol",
     "limited_web_socket_protocol",
     "tune_interpreter",

@@ -18,6 +18,7 @@ from .drivers.process import ProcessDriver
 from .drivers.registry import drivers_of
 from .fleet import Fleet
 from .http import router
+from .hung_runtimes import HungRuntimes
 from .machine import HostSockets
 from .restore import Restorer
 from .running import RunningAgent
@@ -33,6 +34,7 @@ __all__ = [
     "ExternalDriver",
     "Fleet",
     "HostSockets",
+    "HungRuntimes",
     "LaunchRequest",
     "Mediation",
     "NotOffered",

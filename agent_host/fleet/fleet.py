@@ -195,6 +195,16 @@ class Fleet(RunningAgents):
             log.info("workspace_stopped", workspace=workspace_id)
             return await self._save_stopped(workspace_id)
 
+    async def kill(self, workspace_id: str, runtime: AgentRuntime) -> None:
+        """Kill the runtime, which then counts as ended by itself. No effect if it is not the one that runs.
+
+        Raises StartFailed or OSError if it may go on.
+        """
+        async with self.lock(workspace_id):
+            agent = self._running.get(workspace_id)
+            if agent is not None and agent.runtime is runtime:
+                await runtime.stop(at_once=True)
+
     async def _save_stopped(self, workspace_id: str, state: State = "stopped", detail: str | None = None) -> Workspace:
         """Store the state, and that the workspace is not meant to run, and revoke its tokens, in one transaction. A
         closing host keeps the tokens, and starts the workspace again when it is back."""

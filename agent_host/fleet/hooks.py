@@ -6,6 +6,9 @@ from collections.abc import Callable
 
 from .driver import Mediation
 
+RecordEvent = Callable[[str, str, str | None], None]
+"""Writes to the audit trail: the workspace, the kind of event, and the details."""
+
 
 def _no_mediation(_workspace: str) -> Mediation:
     return {}

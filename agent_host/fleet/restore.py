@@ -6,7 +6,7 @@ It happens in the background: the host serves requests meanwhile.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import structlog
 
@@ -14,13 +14,12 @@ from agent_common.errors import describe
 
 from ..errors import NotFound, Unavailable
 from .fleet import Fleet
+from .hooks import RecordEvent
 
 log = structlog.get_logger(__name__)
 AT_ONCE = 4
 """Most workspaces that are started at a time: each start takes a processor for a second or more."""
 _PAUSE_SECONDS = 30.0
-RecordEvent = Callable[[str, str, str | None], None]
-"""Writes to the audit trail: the workspace, the kind of event, and the details."""
 
 
 class Restorer:

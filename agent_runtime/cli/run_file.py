@@ -7,6 +7,8 @@ import contextlib
 import signal
 from pathlib import Path
 
+from agent_common.http import end_if_stalled
+
 from ..errors import StartError
 from ..settings import Settings
 
@@ -24,12 +26,13 @@ async def _main(settings: Settings, source: Path, target: Path) -> bool:
 
     if settings.mediation_url is not None:
         raise StartError("AGENT_MEDIATION_URL is set: work comes over that channel (serve), or from a file (run)")
+    end_if_stalled("agent-runtime", settings.stall_timeout)
     runtime = Runtime(settings)
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     try:
-        runtime.open()
+        await asyncio.to_thread(runtime.open)
         await runtime.start()
         working = asyncio.create_task(runtime.run_file(source, target))
         stopped = asyncio.create_task(stopping.wait())

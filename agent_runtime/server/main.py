@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from uvicorn import Config, Server
 
-from agent_common.http import tune_interpreter
+from agent_common.http import end_if_stalled, tune_interpreter
 from agent_common.net import bind_other_loopback, bind_tcp_socket, raise_file_limit
 from agent_common.telemetry import logger
 
@@ -85,6 +85,7 @@ def serve(settings: Settings) -> None:
 
 
 async def _main(settings: Settings, listening: Sequence[socket.socket], connections: int) -> None:
+    end_if_stalled("agent-runtime", settings.stall_timeout)
     entrance, stop_requested = StartupApp(), asyncio.Event()
     server = _Server(_config(entrance, connections), settings.socket)
     for number in (signal.SIGTERM, signal.SIGINT):
