@@ -123,7 +123,7 @@ bench: $(READY) ## Measure beside a bare floor
 soak: $(READY) ## Kill a busy runtime 200 times, then skills and mediation (ARGS="--seed 7")
 	@$(BIN)/python -m tests.soak $(ARGS)
 
-dist/.built: $(READY) LICENSE README.md CHANGELOG.md pyproject.toml $(shell find agent_* -type f -not -name '*.pyc')
+dist/.built: $(READY) LICENSE README.md CHANGELOG.md pyproject.toml $(shell find agent_* frontends -type f -not -name '*.pyc')
 	@rm -rf dist
 	@$(BIN)/hatchling build -d dist
 	@touch $@
