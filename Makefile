@@ -189,9 +189,10 @@ docs: schemas ## Write all pages that are made from the code
 	@$(BIN)/python -m scripts.tools
 	@$(BIN)/python -m scripts.protocols
 
-pictures: $(READY) ## Draw the chat of docs/how-to/bots.md anew, from a real one
+pictures: $(READY) ## Draw the chats of docs/how-to/bots.md and chat.md anew, from real ones
 	@scripts/system-packages.sh pictures
 	@$(BIN)/python -m scripts.chat_picture
+	@$(BIN)/python -m scripts.terminal_picture
 
 clean: ## Remove caches, reports and what the demo left
 	@rm -rf .image .demo .coverage .coverage.* htmlcov dist build .pytest_cache .ruff_cache .hypothesis .import_linter_cache

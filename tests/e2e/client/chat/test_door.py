@@ -26,6 +26,7 @@ def test_a_host_that_is_killed_is_seen_and_the_chat_continues(tmp_path: Path, op
         host.mesh.workspaces.create("ada")
         assert host.mesh.workspaces.start("ada").state == "running"
         terminal = open_chat(host, "-w", "ada")
+        terminal.see(f"● ada  assistant  {host.url}  version")
         terminal.say("one")
         terminal.see("● First.", "% context")
         provider.script.replace([Hang(after=2, reply=Say("Second reply is cut off."))])
