@@ -123,7 +123,7 @@ bench: $(READY) ## Measure beside a bare floor
 soak: $(READY) ## Kill a busy runtime 200 times, then skills and mediation (ARGS="--seed 7")
 	@$(BIN)/python -m tests.soak $(ARGS)
 
-dist/.built: $(READY) LICENSE README.md CHANGELOG.md pyproject.toml $(shell find agent_* -type f -not -name '*.pyc')
+dist/.built: $(READY) LICENSE README.md CHANGELOG.md pyproject.toml $(shell find agent_* frontends -type f -not -name '*.pyc')
 	@rm -rf dist
 	@$(BIN)/hatchling build -d dist
 	@touch $@
@@ -189,9 +189,10 @@ docs: schemas ## Write all pages that are made from the code
 	@$(BIN)/python -m scripts.tools
 	@$(BIN)/python -m scripts.protocols
 
-pictures: $(READY) ## Draw the chat of docs/how-to/bots.md anew, from a real one
+pictures: $(READY) ## Draw the chats of docs/how-to/bots.md and chat.md anew, from real ones
 	@scripts/system-packages.sh pictures
 	@$(BIN)/python -m scripts.chat_picture
+	@$(BIN)/python -m scripts.terminal_picture
 
 clean: ## Remove caches, reports and what the demo left
 	@rm -rf .image .demo .coverage .coverage.* htmlcov dist build .pytest_cache .ruff_cache .hypothesis .import_linter_cache

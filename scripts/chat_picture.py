@@ -1,4 +1,7 @@
-"""`python -m scripts.chat_picture`: play a chat with an agent on Telegram's double, and draw it into docs/pictures."""
+"""`python -m scripts.chat_picture`: play a chat with an agent on Telegram's double, and draw it into docs/pictures.
+
+The text of the chat is written beside the picture, so that a test finds what it does not show any more.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +45,8 @@ body { margin: 0; width: 430px; background: #d5e3ee; font: 15px/1.4 'DejaVu Sans
 header { background: #517da2; color: white; padding: 14px 18px; font-weight: bold; }
 header small { display: block; font-weight: normal; opacity: .8; }
 main { display: flex; flex-direction: column; gap: 8px; padding: 14px; }
-.message { max-width: 82%; border-radius: 12px; padding: 8px 12px; background: white; align-self: flex-start;
-  white-space: pre-wrap; overflow-wrap: anywhere; }
+.message { max-width: 82%; box-sizing: border-box; border-radius: 12px; padding: 8px 12px; background: white;
+  align-self: flex-start; white-space: pre-wrap; overflow-wrap: anywhere; }
 .mine { background: #e3fdd0; align-self: flex-end; }
 .buttons { display: flex; gap: 4px; width: 82%; margin-top: -4px; }
 .buttons span { flex: 1; text-align: center; background: #8aa9c2; color: white; border-radius: 8px; padding: 7px 2px;
@@ -58,7 +61,8 @@ def main() -> None:
         messages = play(world)
         page = Path(folder) / "chat.html"
         page.write_text(draw(messages))
-        photograph(page, PICTURE.resolve())
+        PICTURE.with_suffix(".txt").write_text("\n".join(map(written_down, messages)))
+        photograph(page, PICTURE.resolve(), 430, 1130)
 
 
 def play(world: World) -> list[Message]:
@@ -92,6 +96,13 @@ def draw(messages: Iterable[Message]) -> str:
     return f"<!doctype html><meta charset=utf-8><style>{_STYLE}</style>{title}<main>{shown}</main>"
 
 
+def written_down(message: Message) -> str:
+    """Return a message and its buttons as text."""
+    lines = [f"{'' if message.sender.is_bot else '> '}{message.text}"]
+    lines += [" ".join(f"[{button.label}]" for button in row) for row in message.content.buttons]
+    return "".join(f"{line}\n" for line in lines)
+
+
 def _bubble(message: Message) -> str:
     kind = "message" if message.sender.is_bot else "message mine"
     rows = "".join(
@@ -116,12 +127,12 @@ def marked(text: str, entities: Iterable[Entity]) -> str:
     return "".join(pieces)
 
 
-def photograph(page: Path, picture: Path) -> None:
+def photograph(page: Path, picture: Path, width: int, height: int) -> None:
     """Draw a page with the browser of the tests. Raises FileNotFoundError without one."""
     picture.parent.mkdir(parents=True, exist_ok=True)
     options = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--force-device-scale-factor=2")
     for browser in BROWSERS:
-        command = (browser, *options, "--window-size=430,920", f"--screenshot={picture}", page.as_uri())
+        command = (browser, *options, f"--window-size={width},{height}", f"--screenshot={picture}", page.as_uri())
         try:
             subprocess.run(command, check=True, timeout=60, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         except FileNotFoundError:

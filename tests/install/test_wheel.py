@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -31,7 +32,7 @@ def run(
     done = subprocess.run(
         command,
         cwd=cwd,
-        env={**os.environ, **(env or {})},
+        env={**os.environ, "PYTHONPATH": "", **(env or {})},  # nothing of a checkout
         check=False,
         capture_output=True,
         text=True,
@@ -55,7 +56,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def mesh(programs: Path, tmp_path: Path) -> Iterator[httpx.Client]:
     """A host and an agent with their defaults, in folders of their own; a client of the agent."""
-    env = {"HOME": str(tmp_path), "MESH_PORT": "0", "MESH_LISTENER_URL": "off", "AGENT_PORT": "0"}
+    env = {"HOME": str(tmp_path), "MESH_PORT": "0", "MESH_LISTENER_URL": "off", "AGENT_PORT": "0", "PYTHONPATH": ""}
     with ExitStack() as stack:
         host = stack.enter_context(LiveProcess([programs / "agent-host", "up"], env, timeout=PATIENCE, cwd=tmp_path))
         url = host.wait_for_output(r"agent-host listens on (\S+)")[1]
@@ -67,7 +68,7 @@ def mesh(programs: Path, tmp_path: Path) -> Iterator[httpx.Client]:
 
 
 def test_every_file_of_the_packages_is_in_wheel_and_source() -> None:
-    packages = [path.name for path in ROOT.glob("agent_*")]
+    packages = [*(path.name for path in ROOT.glob("agent_*")), "frontends"]
     files = set(run("git", "ls-files", *packages, cwd=ROOT).stdout.split())
     with zipfile.ZipFile(WHEEL) as wheel, tarfile.open(SOURCE) as source:
         assert files - set(wheel.namelist()) == set()
@@ -87,6 +88,25 @@ def test_host_and_agent_answer_and_run_a_command(mesh: httpx.Client) -> None:
     reply = mesh.post("/chat", json={"message": "run: echo $((6 * 7))"}).json()
     assert "42" in reply["response"], reply
     assert [one["name"] for one in reply["tool_outputs"]] == ["bash"]
+
+
+def test_agent_up_leads_to_a_reply_in_an_empty_home(programs: Path, tmp_path: Path) -> None:
+    home, project = tmp_path / "home", tmp_path / "project"
+    home.mkdir()
+    project.mkdir()
+    env = {"HOME": str(home), "MESH_PORT": "0", "MESH_LISTENER_URL": "tcp://127.0.0.1:0", "MESH_STOP_GRACE": "2"}
+
+    def agent(*arguments: str) -> str:
+        return run(programs / "agent", *arguments, cwd=project, env=env).stdout
+
+    try:
+        agent("up", "--provider", "demo", "--no-chat")
+        host = json.loads((home / ".local/share/agent-mesh/host.lock").read_bytes())["pid"]
+        assert f"{programs.parent}/tools/" in Path(f"/proc/{host}/cmdline").read_text()
+        assert agent("-p", "hello").startswith("[demo model] I am a demo model")
+    finally:
+        stopped = agent("down")
+    assert stopped.startswith("stopped the host")
 
 
 def test_a_command_whose_packages_are_missing_says_what_to_install(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from agent_testing import Call, Hang, Say
-from tests.e2e.host.gateway_uses import agent, check_quarantine_cuts_a_stream, use_everything
+from tests.e2e.host.gateway_uses import agent, check_quarantine_cuts_streams, use_everything
 
 from .house import KEY, MONITOR, House, eventually
 from .machine import connected
@@ -105,7 +105,7 @@ def test_its_api_is_used_through_the_host(house: House) -> None:
     with agent(house.host, house.name) as guest:
         use_everything(guest, house.provider, house.name)
     house.stop()
-    check_quarantine_cuts_a_stream(house.host, house.name)
+    check_quarantine_cuts_streams(house.host, house.provider, house.name)
 
 
 def test_quarantine_cuts_all_ways_and_nothing_is_delivered_afterwards(house: House) -> None:

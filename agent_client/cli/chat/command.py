@@ -32,14 +32,9 @@ async def chat(
     if session and last:
         raise UsageError("-s and -c name two sessions", "keep one of them")
     target = call.target()
-    options = ChatOptions(session, last, where(target), history_path(target), message, AnsweredBy(model, agent))
+    options = ChatOptions(session, last, target.url, history_path(target), message, AnsweredBy(model, agent))
     async with call.agent() as opened:
         return await run_chat(opened, options)
-
-
-def where(target: Target) -> str:
-    """Return in a few words what is talked to."""
-    return f"{target.workspace} at {target.url}" if target.workspace else target.url
 
 
 def history_path(target: Target) -> Path:

@@ -17,7 +17,7 @@ class ChatOptions:
     last: bool = False
     """Continue the session that changed last."""
     where: str = ""
-    """The agent's place in a few words, for the first lines: a workspace, a URL."""
+    """The URL of the agent or its host, for the first lines."""
     history: Path | None = None
     """The file of the messages that were typed before."""
     message: str | None = None

@@ -142,11 +142,11 @@ def _folders(known: Contexts, token_file: str) -> Mapping[str, str]:
 
 
 async def _chat() -> int:
-    from ..chat import ChatOptions, history_path, run_chat, where
+    from ..chat import ChatOptions, history_path, run_chat
 
     target = resolve(Choice(context=CONTEXT))
     async with open_agent(target) as agent:
-        return await run_chat(agent, ChatOptions(where=where(target), history=history_path(target)))
+        return await run_chat(agent, ChatOptions(where=target.url, history=history_path(target)))
 
 
 @local_command

@@ -183,10 +183,10 @@ def test_the_transcript_is_true_to_the_letter(ports: dict[str, str], tmp_path: P
         assert exchange.fits(printed), exchange.first_fault(printed)
 
 
-def test_the_client_tells_the_story_in_two_dozen_lines(ports: dict[str, str]) -> None:
+def test_the_client_tells_the_story_in_twenty_lines(ports: dict[str, str]) -> None:
     script = ROOT / "examples" / "client.py"
     code = script.read_text("utf-8").split('"""')[2]
-    assert sum(bool(line.strip()) for line in code.splitlines()) <= 24
+    assert sum(bool(line.strip()) for line in code.splitlines()) <= 20
     environment = {**os.environ, "AGENT_URL": f"http://localhost:{ports['8400']}"}
     command = [sys.executable, str(script)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)

@@ -14,7 +14,7 @@ from agent_testing import LiveProcess, Say, ScriptedProvider
 from tests.integration.host.live import PATIENCE, Host, catalog
 from tests.ports import free_port
 
-from .gateway_uses import agent, check_quarantine_cuts_a_stream, use_everything
+from .gateway_uses import agent, check_quarantine_cuts_streams, use_everything
 from .test_restore import again, until
 
 SERVE = [sys.executable, "-m", "agent_runtime", "serve"]
@@ -85,7 +85,7 @@ def test_it_is_used_like_any_other(world: World) -> None:
                 reply = streams.enter_context(far.stream("GET", "events"))
                 assert reply.status_code == 200
             assert far.get("status").status_code == 200
-            check_quarantine_cuts_a_stream(world.host, "far")
+            check_quarantine_cuts_streams(world.host, world.provider, "far", rounds=1)  # its token is gone then
 
 
 @pytest.mark.slow

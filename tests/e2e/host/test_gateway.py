@@ -19,7 +19,7 @@ from agent_testing import Say, ScriptedProvider
 from tests.integration.host.live import PATIENCE, Host, catalog
 
 from ..two_people import TwoPeople
-from .gateway_uses import check_quarantine_cuts_a_stream, use_everything
+from .gateway_uses import check_quarantine_cuts_streams, use_everything
 
 World = tuple[Host, ScriptedProvider]
 
@@ -241,9 +241,9 @@ def test_a_revoked_token_loses_its_open_stream(world: World) -> None:
 
 
 def test_quarantine_cuts_open_streams(world: World) -> None:
-    host, _ = world
+    host, provider = world
     assert host.operator.post("/workspaces", json={"id": "cut"}).status_code == 201
-    check_quarantine_cuts_a_stream(host, "cut")
+    check_quarantine_cuts_streams(host, provider, "cut")
 
 
 def test_an_agent_that_does_not_answer_is_unreachable(world: World) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from agent_host.gateway.connections import MAX_IDLE
 from agent_testing import Call, Hang, Say, ScriptedProvider
-from tests.e2e.host.gateway_uses import agent, check_quarantine_cuts_a_stream, use_everything
+from tests.e2e.host.gateway_uses import agent, check_quarantine_cuts_streams, use_everything
 from tests.integration.host.live import Host, catalog
 
 from .engine import IMAGE, LAUNCHED, PATIENCE, podman, program
@@ -211,9 +211,9 @@ def audit(host: Host) -> list[dict[str, Any]]:
     return host.operator.get("/audit", params={"workspace": NAME, "limit": 1000}).json()["entries"]
 
 
-def test_quarantine_cuts_an_open_stream(host: Host) -> None:
+def test_quarantine_cuts_open_streams(host: Host, provider: ScriptedProvider) -> None:
     switch(host, "stop")
-    check_quarantine_cuts_a_stream(host, NAME)
+    check_quarantine_cuts_streams(host, provider, NAME)
     switch(host, "start")
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 
 import pytest
 
 from agent_testing import Say
 
-from .world import HOME, World
+from .world import DEN, HOME, World
 
 pytestmark = [pytest.mark.slow, pytest.mark.machine]
 
@@ -18,30 +19,53 @@ PROBES = 5
 MAX_WAITING, MAX_CODES = 20, 100
 
 
-def seconds_to_answer(world: World) -> float:
-    """Return the time until somebody who writes for the first time is answered: the median of some."""
+def slowest_answer(world: World, ask: Callable[[World], None] | None = None) -> float:
+    """Return the longest time until somebody who writes for the first time is answered."""
     measured: list[float] = []
     for _ in range(PROBES):
-        ann = world.person("Ann")
         begin = time.monotonic()
-        asked = ann.write(ann.chat, "hello from ann")
-        world.reply(ann.chat, "well said", after=asked.id)
+        (ask or on_telegram)(world)
         measured.append(time.monotonic() - begin)
-    return sorted(measured)[PROBES // 2]
+    return max(measured)
+
+
+def on_telegram(world: World) -> None:
+    ann = world.person("Ann")
+    asked = ann.write(ann.chat, "hello from ann")
+    world.reply(ann.chat, "well said", after=asked.id)
+
+
+def on_discord(world: World) -> None:
+    ann = world.member("ann")
+    asked = ann.write(ann.dm(), "hello from ann")
+    world.discord_reply(ann.dm(), "well said", after=asked.id)
+
+
+def waiting(world: World, bot: str, sender: str) -> object:
+    """How many messages of somebody wait."""
+    query = "SELECT COUNT(*) FROM updates WHERE bot = ? AND sender = ? AND finished_at IS NULL"
+    [[count]] = world.rows(query, bot, sender)
+    return count
 
 
 def test_a_flood_of_one_person(world: World) -> None:
     eve = world.person("Eve")
     for number in range(400):
         eve.write(eve.chat, f"flood {number}")
-    assert seconds_to_answer(world) < MAX_SECONDS
-    [[waiting]] = world.rows(
-        "SELECT COUNT(*) FROM updates WHERE bot = ? AND sender = ? AND finished_at IS NULL", HOME, f"telegram:{eve.id}"
-    )
-    assert isinstance(waiting, int)
-    assert waiting <= MAX_WAITING
+    assert slowest_answer(world) < MAX_SECONDS
+    assert waiting(world, HOME, f"telegram:{eve.id}") in range(MAX_WAITING + 1)
     world.reply(eve.chat, "messages of yours wait")
     assert sum("messages of yours wait" in one.text for one in eve.chat.replies) == 1
+    assert len(world.asked("flood")) < 400
+
+
+def test_a_flood_of_one_member_of_discord(world: World) -> None:
+    eve = world.member("eve")
+    for number in range(400):
+        eve.write(eve.dm(), f"flood {number}")
+    assert slowest_answer(world, on_discord) < MAX_SECONDS
+    assert waiting(world, DEN, f"discord:{eve.id}") in range(MAX_WAITING + 1)
+    world.discord_reply(eve.dm(), "messages of yours wait")
     assert len(world.asked("flood")) < 400
 
 
@@ -50,7 +74,7 @@ def test_a_flood_of_strangers(world: World) -> None:
     for one in strangers[:MAX_CODES]:
         for _ in range(3):
             one.write(one.chat, "let me in")
-    assert seconds_to_answer(world) < MAX_SECONDS
+    assert slowest_answer(world) < MAX_SECONDS
     world.shown(lambda: no_stranger_waits(world) or None, "the end of the flood", lambda: None)
     for one in strangers[MAX_CODES:]:
         one.write(one.chat, "let me in")
@@ -75,7 +99,7 @@ def test_a_flood_of_presses(world: World) -> None:
     message = world.reply(eve.chat, "well said", after=asked.id)
     for number in range(400):
         eve.press_forged(message, f"a:{number:016}:once")
-    assert seconds_to_answer(world) < MAX_SECONDS
+    assert slowest_answer(world) < MAX_SECONDS
 
 
 def test_a_million_brackets(world: World) -> None:
@@ -91,7 +115,7 @@ def test_a_million_brackets(world: World) -> None:
     world.provider.script.replace(answer)
     for name in texts:
         eve.write(eve.chat, f"/queue write {name}")
-    assert seconds_to_answer(world) < MAX_SECONDS
+    assert slowest_answer(world) < MAX_SECONDS
     world.shown(
         lambda: [one.file for one in eve.chat.replies if one.file] or None,
         "a file",
@@ -105,4 +129,4 @@ def test_marks_without_end(world: World) -> None:
     eve.write(eve.chat, "zalgo")
     world.reply(eve.chat, "the end")
     world.model()
-    assert seconds_to_answer(world) < MAX_SECONDS
+    assert slowest_answer(world) < MAX_SECONDS

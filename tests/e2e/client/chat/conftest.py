@@ -1,4 +1,4 @@
-"""The chat in a terminal, with a runtime of the test's own and a scripted model."""
+"""The chat in a terminal, with a server of the test's own and a scripted model."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.host.live import OPERATOR, Host
 from tests.measured import MEASURED
 
 from ...live import TOKEN, Runtime
@@ -17,40 +18,27 @@ from .terminal import Terminal
 Open = Callable[..., Terminal]
 
 
-def chat_command(runtime: Runtime, folder: Path) -> list[str]:
-    """The command that talks to the runtime, with its token in a file of the folder."""
+def chat_command(server: Runtime | Host, folder: Path) -> list[str]:
+    """The command that talks to the runtime, or through a host, with the token in a file of the folder."""
     token = folder / "token"
-    token.write_text(TOKEN)
-    token.chmod(0o600)
-    return [sys.executable, "-m", "agent_client", "chat", "--url", runtime.url, "--token-file", str(token)]
+    token.touch(mode=0o600)
+    token.write_text(OPERATOR if isinstance(server, Host) else TOKEN)
+    return [sys.executable, "-m", "agent_client", "chat", "--url", server.url, "--token-file", str(token)]
 
 
 @pytest.fixture
 def open_chat(tmp_path: Path) -> Iterator[Open]:
-    """`open_chat(runtime, "-c", columns=60)` opens `agent chat` in a terminal and waits for its input."""
+    """`open_chat(server, "-c", columns=60)` opens `agent chat` in a terminal and waits for its input."""
     number = 0
 
     def begin(
-        runtime: Runtime, *argv: str, columns: int = 100, rows: int = 30, ready: bool = True, **env: str
+        server: Runtime | Host, *argv: str, columns: int = 100, rows: int = 30, ready: bool = True, **env: str
     ) -> Terminal:
         nonlocal number
         number += 1
         folder = tmp_path / f"terminal-{number}"
         folder.mkdir()
-        token = folder / "token"
-        token.write_text(TOKEN)
-        token.chmod(0o600)
-        command = [
-            sys.executable,
-            "-m",
-            "agent_client",
-            "chat",
-            "--url",
-            runtime.url,
-            "--token-file",
-            str(token),
-            *argv,
-        ]
+        command = [*chat_command(server, folder), *argv]
         own = {
             "HOME": str(tmp_path),
             "XDG_STATE_HOME": str(tmp_path / "state"),

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 POLL_SECONDS = 0.03
 CONFIG = "set -g remain-on-exit on\nset -g status off\nset -s escape-time 0\nset -g history-limit 5000\n"
 
@@ -26,9 +26,7 @@ class Terminal:
         self._columns, self._rows = columns, rows
         self._code = folder / "code"
         config = folder / "tmux.conf"
-        config.write_text(
-            "set -g remain-on-exit on\nset -g status off\nset -s escape-time 0\nset -g history-limit 5000\n"
-        )
+        config.write_text(CONFIG)
         self._config = config
         given = " ".join(f"{name}={shlex.quote(value)}" for name, value in env.items())
         self._command = f"env LANG=C.UTF-8 {given} {shlex.join(argv)}; echo $? > {shlex.quote(str(self._code))}"
