@@ -34,7 +34,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
 def attempts(subscription: str, query: Mapping[str, str]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Requests with names and ids of the team `red`; each must find nothing."""
     card, subscribe = {"name": "Mallory"}, {"topic": "plans", "session": SESSION}
-    for method, path, more in (
+    found: list[tuple[str, str, dict[str, Any]]] = [
         ("GET", "/blackboard/secret", {}),
         ("PUT", "/blackboard/secret", {"json": {"value": "eve's"}, "headers": {"if-match": '"1"'}}),
         ("DELETE", "/blackboard/secret", {}),
@@ -58,7 +58,8 @@ def attempts(subscription: str, query: Mapping[str, str]) -> Iterator[tuple[str,
         ("POST", "/agents/ann/hand-off", {"json": {"message": "do it"}}),
         ("GET", "/services/reds/x", {}),
         ("POST", "/services/reds/x", {"content": b"x"}),
-    ):
+    ]
+    for method, path, more in found:
         yield method, path, {**more, "params": {**more.get("params", {}), **query}}
     if query:  # of its own team these are allowed, and say nothing of another
         yield "GET", "/blackboard", {"params": query}
