@@ -123,8 +123,8 @@ class Home:
                 if left.count:
                     log.warning(
                         "some files still belong to another user than the one that runs commands",
-                        why="they are devices, or have other hard links, which may be outside",
-                        fix="replace them by copies, for example by git clone --no-hardlinks",
+                        why="they are devices, are mounted read-only, or have other hard links, which may be outside",
+                        fix="replace hard links by copies, for example by git clone --no-hardlinks",
                         **asdict(left),
                     )
                 if by_path:

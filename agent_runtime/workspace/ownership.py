@@ -6,6 +6,7 @@ and its descriptor, never its name, is checked and chowned.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import time
@@ -23,7 +24,8 @@ _ANYTHING = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @dataclass(slots=True)
 class SkippedFiles:
-    """Files that keep their owner: devices, and those with other hard links, which may be outside the folder."""
+    """Files that keep their owner: devices, what is mounted read-only, and files with other hard links, which may be
+    outside the folder."""
 
     count: int = 0
     paths: list[str] = field(default_factory=list[str])
@@ -100,6 +102,10 @@ def _chown_entry(name: str, folder: int, uid: int) -> bool:
         if found.st_nlink > 1 and not stat.S_ISDIR(found.st_mode):
             return False
         os.chown(f"/proc/self/fd/{opened}", uid, uid)  # not by path, which may name another file now
+    except OSError as error:
+        if error.errno != errno.EROFS:
+            raise
+        return False
     finally:
         os.close(opened)
     return True

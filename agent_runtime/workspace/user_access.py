@@ -30,8 +30,9 @@ Entries = dict[tuple[int, int], int]
 
 
 def grant_access(root: Path, uid: int) -> None:
-    """Let a user read and write everything in a folder, beside its owner. Left out are devices, and files with other
-    hard links, which may be outside. Raises OSError, also if the file system has no access lists."""
+    """Let a user read and write everything in a folder, beside its owner. Left out are devices, what is mounted
+    read-only, and files with other hard links, which may be outside. Raises OSError, also if the file system has no
+    access lists."""
     deadline = time.monotonic() + SECONDS
     for _, _, names, folder in os.fwalk(root):  # links are not followed
         if time.monotonic() > deadline:
@@ -76,7 +77,11 @@ def _add(path: str, name: str, without: Entries, users: dict[int, int]) -> None:
         mask |= allowed if tag in grouped else 0
     entries[_MASK, _NO_ID] = mask
     if entries != before:
-        os.setxattr(path, name, _VERSION + b"".join(_packed(entries)))
+        try:
+            os.setxattr(path, name, _VERSION + b"".join(_packed(entries)))
+        except OSError as error:
+            if error.errno != errno.EROFS:
+                raise
 
 
 def _read(path: str, name: str) -> Entries | None:

@@ -23,7 +23,7 @@ _TURNS, _WARM = 100, 20
 _TOKENS, _STREAMS = 2000, 5
 
 
-async def gateway(_live: Live, provider: str) -> Samples:
+async def gateway(_live: Live, provider: str, turns: int = _TURNS, streams: int = _STREAMS) -> Samples:
     """Turns and streams, in turns by both ways, so that a noisy moment hits both."""
     async with _clients(provider) as (direct, through):
         ways = {"direct": direct, "through": through}
@@ -31,10 +31,10 @@ async def gateway(_live: Live, provider: str) -> Samples:
         for client in ways.values():
             for _ in range(_WARM):
                 await _turn(client, provider)
-        for number in range(_TURNS):
+        for number in range(turns):
             for way in sorted(ways, reverse=bool(number % 2)):
                 samples[f"{way} turn"].append(await _turn(ways[way], provider))
-        for number in range(_STREAMS):
+        for number in range(streams):
             for way in sorted(ways, reverse=bool(number % 2)):
                 samples[f"{way} tokens"].append(await _tokens_per_second(ways[way]))
     samples["added"] = [_median(samples["through turn"]) - _median(samples["direct turn"])]

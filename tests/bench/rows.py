@@ -57,6 +57,7 @@ TALK, TALK_FLAT = "hub in memory, envelopes/s", "hub in memory: last quarter of 
 STORED, STORED_FLAT = "hub on SQLite, 32 sessions, envelopes/s", "hub on SQLite: last quarter of a session / first"
 REREAD, OPENING = "hub: envelopes that a restart reads of 10,000", "hub: opening among 10,000 sessions / among ten"
 IDLER = "hub: an idle agent, KiB"
+HOPS = "second turn: files"
 WRITTEN, READ = "blackboard: write / bare handler", "blackboard: read / bare handler"
 WATCHED = "blackboard: change to 1,000 watchers p95, ms"
 AGENT, BACK = "channel: an idle agent on the host, KiB", "channel: break to ready p95, ms"
@@ -348,6 +349,8 @@ BARS = {
     REREAD: Bar(64, of="ours"),
     OPENING: Bar(1.5, of="ours"),
     IDLER: Bar(10, of="ours"),
+    # Nothing to compare with: what it is now, so that growth is seen.
+    HOPS: Bar(110, of="ours"),
     # The bare handler knows no teams, conditions, history or watchers, and commits as often.
     WRITTEN: Bar(2, of="ours"),
     READ: Bar(2, of="ours"),

@@ -17,6 +17,7 @@ from agent_runtime.sessions import history, listing
 from agent_runtime.store import Database
 from tests.bench.client import Client
 from tests.bench.counting import counting
+from tests.bench.gateway import gateway
 from tests.bench.held import holding
 from tests.bench.hops import COUNTS, FLOWS, hops
 from tests.bench.mediated import idle_agents, reconnects, round_trips
@@ -27,6 +28,7 @@ from tests.bench.rows import BARS, COLD_START, GROWTH, ROWS
 from tests.bench.saves import saving
 from tests.bench.stored import Contents, fill_floor, fill_ours
 from tests.bench.targets import FLOOR, Live, provider, running
+from tests.bench.team import sharing
 from tests.bench.views import reading_back
 from tests.bench.wire import calling
 
@@ -196,3 +198,25 @@ async def test_the_hub_is_measured() -> None:
     assert {"memory", "memory flat", "sqlite", "sqlite flat", "restart", "open", "idle"} == set(samples)
     assert all(len(found) == 1 for found in samples.values())
     assert samples["restart"][0] < 2 * HubLimits().snapshot_every  # a tail for the session, and one for its sender
+
+
+@pytest.mark.slow
+async def test_what_teams_share_is_measured_beside_the_bare_handler() -> None:
+    samples = await sharing(Live("ours", "", 0, 0, 0), "", watchers=3, subscribers=2)
+    both = {f"{bare}{what}" for bare in ("", "bare ") for what in ("write", "read", "watch")}
+    assert samples.keys() == both | {"write ratio", "read ratio", "published"}
+    assert len(samples["watch"]) == len(samples["bare watch"]) == 3 * len(samples["published"]), "each of the watchers"
+    assert all(0 < value < 60_000 for values in samples.values() for value in values)
+
+
+@pytest.mark.slow
+async def test_the_gateway_is_measured_beside_the_agent_itself() -> None:
+    with provider() as url:
+        samples = await gateway(Live("ours", "", 0, 0, 0), url, turns=4, streams=2)
+    assert {name: len(values) for name, values in samples.items()} == {
+        **{f"{way} turn": 4 for way in ("direct", "through")},
+        **{f"{way} tokens": 2 for way in ("direct", "through")},
+        "added": 1,
+        "share": 1,
+    }
+    assert all(value > 0 for name, values in samples.items() if name.endswith("tokens") for value in values)

@@ -139,6 +139,31 @@ test("a reload shows what was said, and a second window the answer that still ru
   }
 });
 
+test("a long conversation shows its end, and what was before at a click", async () => {
+  const it = await open("long");
+  await it.shows("answer to question 120");
+  const messages = it.page.locator(".message");
+  assert.equal(await messages.count(), 200);
+  assert.equal(await messages.first().innerText(), "question 21");
+  await it.photo("long");
+  await it.click("Earlier messages");
+  await it.shows("question 0");
+  await it.lacks("Earlier messages");
+  assert.equal(await messages.count(), 242);
+  const asked = await it.page.locator(".message.user").allInnerTexts();
+  assert.deepEqual(asked, Array.from({ length: 121 }, (_, number) => `question ${number}`));
+  await script(say("Still here."));
+  await it.say("and now?");
+  await it.shows("Still here.");
+  await it.has("Send");
+  assert.equal(await messages.count(), 244);
+  await it.page.reload();
+  await it.shows("Still here.");
+  assert.equal(await messages.count(), 200);
+  await it.has("Earlier messages");
+  await it.close();
+});
+
 test("a window that opens while an allowed call runs does not ask again", async () => {
   const go = fresh("go");
   const it = await asking(bash(`timeout 9 sh -c 'until test -e ${go}; do sleep 0.02; done'`), say("Done."));

@@ -14,6 +14,8 @@ from agent_runtime.settings import IMAGE_DATA_DIR, Settings, passed_over
 from agent_testing import LiveProcess, Say, ScriptedProvider
 
 from ..conftest import Start
+from ..live import SERVE
+from ..mounts import mounted, needs_mounts
 
 ROOT = Path(__file__).parents[3]
 
@@ -68,3 +70,23 @@ def test_a_folder_of_the_image_that_is_passed_over_is_named(tmp_path: Path, ther
 def test_a_folder_that_was_named_is_not_remarked_on(tmp_path: Path) -> None:
     assert Settings(data_dir=tmp_path).data_dir_fault is None
     assert Path("/data") == IMAGE_DATA_DIR
+
+
+@needs_mounts
+def test_a_start_with_a_closed_data_folder_says_what_it_uses_instead(tmp_path: Path) -> None:
+    closed, home = tmp_path / "closed", tmp_path / "home"
+    closed.mkdir()
+    used = home / ".local" / "share" / "agent-runtime"
+    with ScriptedProvider() as provider:
+        env = {"AGENT_PORT": "0", "AGENT_LLM_BASE_URL": provider.url, "HOME": str(home), "AGENT_LOG_FORMAT": "json"}
+        with LiveProcess([*mounted("--ro-bind", str(closed), "/data"), *SERVE], env) as agent:
+            agent.wait_for_output('"ready"', 60)
+            lines = [json.loads(line) for line in agent.output().splitlines() if line.startswith("{")]
+    warnings = [line["event"] for line in lines if line["level"] == "warning"]
+    assert any(
+        text.startswith(f"/data cannot be written by user {os.geteuid()}, so {used} is used") for text in warnings
+    )
+    [ready] = [line for line in lines if line["event"] == "ready"]
+    assert ready["data_dir"] == str(used)
+    assert (used / "agent.db").exists()
+    assert list(closed.iterdir()) == []

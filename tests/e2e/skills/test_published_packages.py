@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from agent_testing import Say
+from agent_testing import Call, Say
 
 from ..conftest import Start
 from ..live import Runtime, fresh
 
 HEAD = "---\nname: pdf-report\ndescription: Makes reports.\n---\nDo it.\n"
+PERSON_ONLY = "name: deploy-all\ndescription: Deploys.\ndisable-model-invocation: true"
 
 
 def publish(agent: Runtime, at: str, content: str) -> None:
@@ -63,6 +64,19 @@ def test_a_package_for_people_is_not_offered_to_the_model(reuse: Start, yes: str
     publish(agent, "deploy-all/SKILL.md", f"---\n{head}\n---\nDo it.\n")
     assert "deploy-all" in listed(agent)
     assert "deploy-all" not in prompt(agent)
+
+
+def test_a_package_for_people_is_loaded_when_a_person_names_it(reuse: Start) -> None:
+    agent = reuse()
+    publish(agent, "deploy-all/SKILL.md", f"---\n{PERSON_ONLY}\n---\nPush the green button.\n")
+    agent.provider.script.replace([Call("skill", {"name": "deploy-all"}), Say("Deployed.")])
+    reply = agent.chat("Follow deploy-all, please.", session_id=fresh("s")).json()
+    [made] = reply["tool_outputs"]
+    assert made["state"] == "output-available", made
+    first, second = agent.provider.completions[-2:]
+    named = [message["role"] for message in first.messages if "deploy-all" in str(message["content"])]
+    assert named == ["user"], "the model knows it of the person alone"
+    assert "Push the green button." in str(second.messages[-1]["content"])
 
 
 @pytest.mark.parametrize("content", ["Just text.", "---\nname: empty\n---\n", "---\nname: [\n---\n"])

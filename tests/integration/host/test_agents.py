@@ -109,9 +109,11 @@ def test_a_card_goes_with_its_workspace(host: Host) -> None:
 def test_what_is_wrong_with_a_card_is_named(
     agents: dict[str, httpx.Client], body: Any, status: int, field: str | None
 ) -> None:
+    before = agents["ann"].get("/agents").json()
     refused = agents["ann"].post("/agents", json=body)
     assert refused.status_code == status, refused.text
     assert [fault["field"] for fault in refused.json().get("errors", [])] == ([field] if field else [])
+    assert agents["ann"].get("/agents").json() == before
 
 
 def test_the_operator_has_no_card(host: Host) -> None:
@@ -134,9 +136,10 @@ def test_the_operator_has_no_card(host: Host) -> None:
     ],
 )
 def test_what_is_wrong_with_a_message_is_named(
-    agents: dict[str, httpx.Client], route: str, body: Any, headers: dict[str, str], field: str
+    host: Host, agents: dict[str, httpx.Client], route: str, body: Any, headers: dict[str, str], field: str
 ) -> None:
     refused = assert_problem(
         agents["ann"].post(f"/agents/bob/{route}", json=body, headers=headers), 422, "invalid_request"
     )
     assert [fault["field"].lower() for fault in refused["errors"]] == [field]
+    assert host.operator.get("/work").json()["work"] == []

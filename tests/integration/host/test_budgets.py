@@ -7,7 +7,7 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,11 @@ import httpx
 import pytest
 
 from agent_testing import Hang, Say, ScriptedProvider
+from tests.unit.host.postgresql import new_database, postgresql
 
 from .live import PATIENCE, Host, assert_openai_error, assert_problem, catalog, said
+from .members import make_member
+from .watching import eventually
 
 CHAT = "/v1/chat/completions"
 USED = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
@@ -131,27 +134,63 @@ def test_a_model_without_a_price_is_refused_under_a_budget_in_dollars(
     assert spender.post(CHAT, json={**said("hi"), "model": "unpriced"}).status_code == 200
 
 
+@pytest.mark.parametrize("limit", ["daily_tokens", "daily_usd"])
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("of_team", [False, True], ids=["agent", "team"])
 def test_sixteen_clients_at_once_exceed_a_budget_by_at_most_one_call(
-    host: Host, spender: httpx.Client, provider: ScriptedProvider, name: str
+    host: Host, spender: httpx.Client, provider: ScriptedProvider, name: str, limit: str, stream: bool, of_team: bool
 ) -> None:
-    provider.script.replace(None, otherwise=Say("Hello.", usage=USED, wait=0.02))
-    most = 1500
-    put(host, name, daily_tokens=most)
-    body = said("hi", max_tokens=5)
+    if not of_team:
+        race_to_the_end(host, provider, f"agent:{name}", [spender], limit, stream)
+        return
+    with ExitStack() as stack:
+        members = [stack.enter_context(host.client(make_member(host, f"{name}-{one}", name))) for one in "ab"]
+        race_to_the_end(host, provider, f"team:{name}", members, limit, stream)
 
-    def until_refused(_: int) -> int:
+
+@pytest.mark.slow
+@pytest.mark.parametrize("limit", ["daily_tokens", "daily_usd"])
+def test_sixteen_clients_of_a_team_share_its_budget_on_postgresql(tmp_path: Path, limit: str) -> None:
+    with (
+        postgresql() as server,
+        ScriptedProvider(models=("big-1",)) as provider,
+        Host(
+            tmp_path / "data",
+            MESH_MODELS=catalog(tmp_path, provider),
+            UPSTREAM_KEY="sk-1",
+            MESH_DATABASE_URL=new_database(server, "budgets"),
+        ) as host,
+        host.client(make_member(host, "ann", "red")) as ann,
+        host.client(make_member(host, "bob", "red")) as bob,
+    ):
+        race_to_the_end(host, provider, "team:red", [ann, bob], limit, stream=True)
+
+
+def race_to_the_end(
+    host: Host, provider: ScriptedProvider, scope: str, spenders: list[httpx.Client], limit: str, stream: bool
+) -> None:
+    """Let sixteen clients call until the budget of a hundred calls is used up."""
+    provider.script.replace(None, otherwise=Say("Hello.", usage=USED, wait=0.02))
+    each = COST if limit == "daily_usd" else 15
+    most = 100 * each
+    assert host.operator.put(f"/budgets/{scope}", json={limit: most}).status_code == 201
+    body = said("hi", max_tokens=5, stream=stream)
+
+    def until_refused(number: int) -> int:
         done = 0
-        while (reply := spender.post(CHAT, json=body)).status_code == 200:
+        while (reply := spenders[number % len(spenders)].post(CHAT, json=body)).status_code == 200:
+            assert reply.text.rstrip().endswith("data: [DONE]") == stream, reply.text
             done += 1
-        assert_openai_error(reply, 402, "budget_exhausted", "daily_tokens")
+        assert_openai_error(reply, 402, "budget_exhausted", limit)
         return done
 
     with ThreadPoolExecutor(16) as clients:
         done = sum(clients.map(until_refused, range(16)))
-    found = state(host, name)
-    assert found["today"]["tokens"] == 15 * done == 15 * len(provider.completions)
-    assert most <= found["today"]["tokens"] < most + 15
-    assert found["reserved"] == {"usd": 0.0, "tokens": 0}
+    eventually(lambda: host.operator.get(f"/budgets/{scope}").json()["reserved"] == {"usd": 0.0, "tokens": 0})
+    used = host.operator.get(f"/budgets/{scope}").json()["today"]
+    assert used == {"usd": COST * done, "tokens": 15 * done}
+    assert done == len(provider.completions)
+    assert most <= done * each < most + each
 
 
 def test_calls_run_beside_each_other_while_there_is_room(

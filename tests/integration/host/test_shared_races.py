@@ -1,4 +1,4 @@
-"""Agents write, claim and publish while the host is killed: nothing is lost, doubled or out of order."""
+"""Agents write, claim, publish and receive while the host is killed: nothing is lost, doubled or out of order."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Generator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from tests.unit.host.postgresql import new_database, postgresql
 
 from .live import OPERATOR, PATIENCE, Host
 from .members import make_member
+from .racer import ORDER_ROUNDS, Hold
 
 GIVE_UP_SECONDS = 1700.0
 ROOT = Path(__file__).parents[3]
@@ -33,6 +35,11 @@ class Scale:
     rounds: int
     """In each of which an agent writes, claims and publishes once."""
     kills: int
+
+    @property
+    def orders(self) -> int:
+        """How many each agent publishes."""
+        return self.rounds // ORDER_ROUNDS
 
 
 FEW, MANY = Scale(agents=8, rounds=15, kills=4), Scale(agents=32, rounds=105, kills=20)
@@ -51,14 +58,14 @@ def database(request: pytest.FixtureRequest) -> Generator[str | None]:
 class Follower:
     """Watches from the first event on, over all lives of the host, and takes each up where it was."""
 
-    def __init__(self, url: str, path: str) -> None:
+    def __init__(self, url: str, path: str, token: str = OPERATOR) -> None:
         self.ids: list[int] = []
         self.kinds: set[str] = set()
         self._path, self._done = path, threading.Event()
         self._client = httpx.Client(
             base_url=url,
             trust_env=False,
-            headers={"authorization": f"Bearer {OPERATOR}", "accept": "text/event-stream"},
+            headers={"authorization": f"Bearer {token}", "accept": "text/event-stream"},
             timeout=5,
         )
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -106,12 +113,12 @@ def history(operator: httpx.Client) -> list[dict[str, Any]]:
             return found[::-1]
 
 
-def messages(operator: httpx.Client) -> list[dict[str, Any]]:
-    """All messages of the topic, the oldest first."""
+def messages(operator: httpx.Client, topic: str) -> list[dict[str, Any]]:
+    """All messages of a topic, the oldest first."""
     found: list[dict[str, Any]] = []
     after: int | None = 0
     while after is not None:
-        page = operator.get("/topics/race", params={"limit": 1000, "after": after}).json()
+        page = operator.get(f"/topics/{topic}", params={"limit": 1000, "after": after}).json()
         found += page["messages"]
         after = page.get("next")
     return found
@@ -138,16 +145,20 @@ def start_race(folder: Path, database: str | None, scale: Scale) -> None:
 
 def race(host: Host, scale: Scale) -> None:
     assert host.operator.put("/blackboard/counter", json={"value": {"n": 0, "of": "start"}}).status_code == 201
-    for job in range(scale.rounds):
-        assert host.operator.put(f"/blackboard/job/{job}", json={"value": job}).status_code == 201
-    tokens = [make_member(host, f"agent-{number}") for number in range(scale.agents)]
-    board, topic = Follower(host.url, "/blackboard/watch"), Follower(host.url, "/topics/race")
+    for key in ("turn", *(f"job/{job}" for job in range(scale.rounds))):
+        assert host.operator.put(f"/blackboard/{key}", json={"value": key}).status_code == 201
+    names = [f"agent-{number}" for number in range(scale.agents)]
+    tokens = [make_subscriber(host, name) for name in names]
+    followers = {
+        "board": Follower(host.url, "/blackboard/watch"),
+        "counter": Follower(host.url, "/blackboard/watch?prefix=count", tokens[0]),
+        "topic": Follower(host.url, "/topics/race"),
+    }
+    sizes = [str(scale.rounds), str((scale.agents - 1) * scale.orders)]
     program = [sys.executable, "-m", "tests.integration.host.racer", host.url]
     racers = [
-        subprocess.Popen(
-            [*program, token, f"agent-{number}", str(scale.rounds)], cwd=ROOT, stdout=subprocess.PIPE, text=True
-        )
-        for number, token in enumerate(tokens)
+        subprocess.Popen([*program, token, name, *sizes], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        for name, token in zip(names, tokens, strict=True)
     ]
     try:
         for kill in range(1, scale.kills + 1):
@@ -159,7 +170,18 @@ def race(host: Host, scale: Scale) -> None:
         for racer in racers:
             racer.kill()
             racer.wait()
-    check(host, scale, answers, board, topic)
+    check_board(host, scale, answers)
+    check_turns(scale, answers)
+    check_topics(host, scale, answers)
+    check_followers(host, scale, followers)
+
+
+def make_subscriber(host: Host, name: str) -> str:
+    """Make an agent with a subscription to `orders`; its token."""
+    token = make_member(host, name)
+    with host.client(token) as client:
+        assert client.post("/subscriptions", json={"topic": "orders", "session": "ses_1"}).status_code == 201
+    return token
 
 
 def wait_for_version(host: Host, version: int) -> None:
@@ -169,8 +191,7 @@ def wait_for_version(host: Host, version: int) -> None:
         time.sleep(0.02)
 
 
-def check(host: Host, scale: Scale, answers: list[dict[str, list[Any]]], board: Follower, topic: Follower) -> None:
-    published = scale.agents * scale.rounds
+def check_board(host: Host, scale: Scale, answers: list[dict[str, list[Any]]]) -> None:
     changes = history(host.operator)
     assert [one["version"] for one in changes] == list(range(1, len(changes) + 1))
     assert [one["value"]["n"] for one in changes] == list(range(len(changes))), "an update was lost"
@@ -179,12 +200,50 @@ def check(host: Host, scale: Scale, answers: list[dict[str, list[Any]]], board: 
     assert len(set(written)) == len(written)
     assert set(answered) <= set(written), "what was answered is there"
     assert sorted(job for answer in answers for job in answer["claims"]) == list(range(scale.rounds)), "one winner each"
-    found = messages(host.operator)
-    assert [one["seq"] for one in found] == list(range(1, published + 1))
+
+
+def check_turns(scale: Scale, answers: list[dict[str, list[Any]]]) -> None:
+    """Claims that were renewed, given back and left until they ran out: of one agent at a time, by the host's clock."""
+    holds: list[Hold] = sorted((tuple(one) for answer in answers for one in answer["holds"]), key=lambda one: one[1])
+    assert len(holds) >= 2 * scale.agents
+    of_agents = [{claim for claim, _, _ in answer["holds"]} for answer in answers]
+    assert len(set[str]().union(*of_agents)) == sum(map(len, of_agents)), "no claim is of two"
+    for (before, _, end), (after, begin, _) in pairwise(holds):
+        assert before == after or end <= begin, f"{before} and {after} at once"
+
+
+def check_topics(host: Host, scale: Scale, answers: list[dict[str, list[Any]]]) -> None:
+    found = messages(host.operator, "race")
+    assert [one["seq"] for one in found] == list(range(1, scale.agents * scale.rounds + 1))
     assert {one["id"] for one in found} == {name for answer in answers for name in answer["messages"]}
+    orders = messages(host.operator, "orders")
+    assert [one["seq"] for one in orders] == list(range(1, scale.agents * scale.orders + 1))
+    listed = host.operator.get("/subscriptions", params={"topic": "orders"}).json()["subscriptions"]
+    subscriptions = {one["agent"]: one for one in listed}
+    assert len(subscriptions) == len(listed) == scale.agents
+    for number, answer in enumerate(answers):
+        mine = subscriptions[f"agent-{number}"]
+        of_others = [one["seq"] for one in orders if one["by"] != mine["agent"]]
+        assert answer["orders"] == of_others, "each once, in order"
+        assert mine["position"] in range(of_others[-1], orders[-1]["seq"] + 1)  # its own may have moved it on
+        assert (mine["waiting"], mine["dropped"], mine["attempts"]) == (0, 0, 0)
+    assert host.operator.get("/subscriptions/dead-letters").json() == {"dead_letters": []}
+
+
+def check_followers(host: Host, scale: Scale, followers: dict[str, Follower]) -> None:
     newest = int(host.operator.get("/blackboard").headers["last-event-id"])
-    assert newest == len(changes) + scale.rounds
-    for follower, last in ((board, newest), (topic, published)):
-        follower.wait_for(last)
-        assert follower.ids == list(range(1, last + 1)), "a gap, or out of order"
-    assert (board.kinds, topic.kinds) == ({"put"}, {"message"})
+    others = range(2, scale.rounds + 3)  # `turn` and the jobs were written second
+    wanted = {
+        "board": list(range(1, newest + 1)),
+        "counter": [number for number in range(1, newest + 1) if number not in others],
+        "topic": list(range(1, scale.agents * scale.rounds + 1)),
+    }
+    assert len(wanted["counter"]) == len(history(host.operator))
+    for name, follower in followers.items():
+        follower.wait_for(wanted[name][-1])
+        assert follower.ids == wanted[name], f"{name}: a gap, or out of order"
+    assert {name: follower.kinds for name, follower in followers.items()} == {
+        "board": {"put"},
+        "counter": {"put"},
+        "topic": {"message"},
+    }

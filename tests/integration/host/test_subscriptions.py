@@ -205,6 +205,8 @@ def test_dead_letters_are_for_the_operator(host: Host, tokens: dict[str, str]) -
 )
 def test_what_is_wrong_is_named(host: Host, tokens: dict[str, str], path: str, body: Any, field: str) -> None:
     with host.client(tokens["bob"]) as bob:
+        before = bob.get("/subscriptions").json()
         refused = bob.post(f"/subscriptions{path}", json=body)
         assert refused.status_code == 422, refused.text
         assert [fault["field"] for fault in refused.json()["errors"]] == [field]
+        assert bob.get("/subscriptions").json() == before

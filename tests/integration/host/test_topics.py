@@ -101,6 +101,29 @@ def test_what_is_wrong_is_named(ann: httpx.Client, topic: str, body: Any, status
     assert ann.get("/topics/x").status_code == 404
 
 
+@pytest.mark.parametrize(
+    ("query", "headers", "field"),
+    [
+        *(({"after": after}, {}, "after") for after in ("-1", "1.5", "last", "", str(1 << 63))),
+        *(({"limit": limit}, {}, "limit") for limit in ("0", "1001", "ten", "")),
+        ({"seq": "1"}, {}, "seq"),
+        ({}, {"accept": "text/event-stream", "last-event-id": "1" * 101}, "last-event-id"),
+        ({"after": "x"}, {"accept": "text/event-stream"}, "after"),
+    ],
+)
+def test_a_wrong_query_is_named(ann: httpx.Client, query: dict[str, str], headers: dict[str, str], field: str) -> None:
+    assert post(ann, "asked", 1, "first").is_success
+    refused = assert_problem(ann.get("/topics/asked", params=query, headers=headers), 422, "invalid_request")
+    assert [fault["field"].lower() for fault in refused["errors"]] == [field]
+
+
+@pytest.mark.parametrize("last", ["-1", "first", "1.5", "9" * 30])
+def test_a_stream_after_what_is_no_id_begins_at_the_first_message(ann: httpx.Client, last: str) -> None:
+    assert post(ann, "streamed", 1, "first").is_success
+    with Watcher(ann, "/topics/streamed", last) as watcher:
+        assert [one["seq"] for one in watcher.take(1)] == [1]
+
+
 @pytest.mark.slow
 def test_a_stream_goes_on_where_it_was_after_the_host_was_killed(tmp_path: Path) -> None:
     with Host(tmp_path / "data") as host:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scripts.nightly import main, read_outcome
+from scripts.nightly import PARTS, main, read_outcome
 
 RED = """\
 ........
@@ -46,3 +46,8 @@ def test_counts(output: str, code: int, passed: int, failed: int, flaky: int) ->
 def test_an_unknown_part_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["no-such-part"]) == 2
     assert "no part no-such-part; there are check, coverage, slow" in capsys.readouterr().err
+
+
+def test_no_database_is_skipped() -> None:
+    """Where there is no PostgreSQL its tests are skipped, but not under `CI`."""
+    assert [part.name for part in PARTS if part.env.get("CI") == "true"] == ["coverage", "slow", "machine"]
