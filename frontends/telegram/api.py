@@ -9,13 +9,15 @@ from typing import Any, cast
 
 import httpx
 from telegram import Bot
-from telegram.error import BadRequest, NetworkError, TelegramError
+from telegram.error import BadRequest, NetworkError, TelegramError, TimedOut
 from telegram.request import HTTPXRequest
 
 from agent_common.net import public_tls
 
 DEFAULT_ROOT = "https://api.telegram.org"
 _CONNECTIONS = 16
+_POOL_SECONDS = 20.0
+"""The longest wait for one of them."""
 _CHUNK_BYTES = 64 * 1024
 
 
@@ -35,16 +37,28 @@ def api_urls(base_url: str | None) -> tuple[str, str]:
 class Request(HTTPXRequest):
     """Connections to the Bot API."""
 
-    def __init__(self, connections: int = _CONNECTIONS) -> None:
+    def __init__(self, connections: int = _CONNECTIONS, pool_seconds: float = _POOL_SECONDS) -> None:
         super().__init__(
             connection_pool_size=connections,
             connect_timeout=10,
             read_timeout=20,
             write_timeout=20,
-            pool_timeout=20,
+            pool_timeout=pool_seconds,
             media_write_timeout=120,
             httpx_kwargs={"verify": public_tls()},
         )
+
+    async def do_request(self, *args: Any, **options: Any) -> tuple[int, bytes]:
+        """Do as the library does, but replace a pool that gives no connection in time: one that breaks at the wrong
+        moment never leaves it (httpcore 1.0.9), and the bot would hear nothing until it is started again. Requests in
+        the old pool go on."""
+        client = self._client
+        try:
+            return await super().do_request(*args, **options)
+        except TimedOut as error:
+            if isinstance(error.__cause__, httpx.PoolTimeout) and self._client is client:
+                self._client = self._build_client()
+            raise
 
     async def stream(self, url: str) -> AsyncGenerator[bytes]:
         """Yield the content of a file. Raises NetworkError, and BadRequest if the server does not have it."""
