@@ -169,6 +169,7 @@ def race(host: Host, scale: Scale) -> None:
     finally:
         for racer in racers:
             racer.kill()
+        for racer in racers:
             racer.wait()
     check_board(host, scale, answers)
     check_turns(scale, answers)
