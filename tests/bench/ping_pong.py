@@ -10,6 +10,7 @@ import asyncio
 import json
 import sys
 import time
+from importlib import import_module
 from typing import Any
 
 TEXT = "x" * 100
@@ -42,28 +43,23 @@ class Ours:
 class Ag2:
     """That of AG2, whose sessions are channels."""
 
-    async def join(self, names: tuple[str, ...]) -> list[Any]:
-        from ag2 import Agent
-        from ag2.knowledge import MemoryKnowledgeStore
-        from ag2.network import Hub, HubClient, LocalLink, Passport
+    def __init__(self) -> None:
+        self._network = import_module("ag2.network")
 
-        self.hub = await Hub.open(MemoryKnowledgeStore(), ttl_sweep_interval=0, expectation_sweep_interval=0)
+    async def join(self, names: tuple[str, ...]) -> list[Any]:
+        store, network = import_module("ag2.knowledge").MemoryKnowledgeStore(), self._network
+        self.hub = await network.Hub.open(store, ttl_sweep_interval=0, expectation_sweep_interval=0)
+        clients = [network.HubClient(network.LocalLink(self.hub), hub=self.hub) for _ in names]
         return [
-            await HubClient(LocalLink(self.hub), hub=self.hub).register(
-                Agent(name), Passport(name=name), attach_plugin=False
-            )
-            for name in names
+            await client.register(import_module("ag2").Agent(name), network.Passport(name=name), attach_plugin=False)
+            for client, name in zip(clients, names, strict=True)
         ]
 
     async def accept(self, client: Any, envelope: Any) -> None:
-        from ag2.network import default_handler
-
-        await default_handler(envelope, client)
+        await self._network.default_handler(envelope, client)
 
     def session(self, client: Any, opened: Any) -> Any:
-        from ag2.network import Channel
-
-        return Channel(metadata=opened.metadata, client=client)
+        return self._network.Channel(metadata=opened.metadata, client=client)
 
 
 async def measure(side: Ours | Ag2, envelopes: int) -> tuple[float, float]:

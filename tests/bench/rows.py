@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from . import (
-    ag2,
+    beside_ag2,
     counting,
     gateway,
     held,
@@ -44,7 +44,7 @@ class Row:
     contents: Contents | None = None
     """What must be in the database before the server starts."""
 
-    def figures(self, samples: load.Samples) -> Figures:
+    def figures(self, samples: load.Samples) -> dict[str, float]:
         """What is made of the samples, but for what could not be measured."""
         return {metric: make(samples[key]) for metric, (key, make) in self.reduce.items() if samples.get(key)}
 
@@ -124,7 +124,7 @@ ROWS = (
     ),
     Row(
         "ag2",
-        ag2.beside,
+        beside_ag2.beside,
         1,
         {
             "hub by its clients, 2,000 envelopes/s": ("ours", p50),

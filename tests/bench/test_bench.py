@@ -15,7 +15,7 @@ from agent_runtime.context import View
 from agent_runtime.runtime import MIGRATIONS
 from agent_runtime.sessions import history, listing
 from agent_runtime.store import Database
-from tests.bench.ag2 import beside
+from tests.bench.beside_ag2 import beside
 from tests.bench.client import Client
 from tests.bench.counting import counting
 from tests.bench.held import holding
