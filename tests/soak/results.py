@@ -162,7 +162,7 @@ async def _storm(place: Place, tasks: int, dice: random.Random) -> None:
 
 async def _strike(place: Place, what: str, guest: Guest) -> None:
     if what == "break":
-        guest.bridge.cut()
+        await _until(lambda: guest.bridge.cut() > 0)  # it may be about to connect again
     elif what == "host":
         place.host.kill()
         place.host.begin()
@@ -202,7 +202,9 @@ async def _verdict(place: Place, tasks: int) -> list[str]:
     await _until(lambda: len(_recorded(place.host.database)) >= tasks)
     await _until(lambda: len(place.receiver.taken) >= tasks and not _pending(place.host.database))
     rows = _recorded(place.host.database)
-    faults = [*_count(place, rows, tasks), *_deliveries(place, rows)]
+    faults = [*_count(place, rows, tasks), *_deliveries(place, rows), *await _listed(place, rows)]
+    if (breaks := sum(guest.bridge.counts.breaks for guest in place.guests)) < BREAKS:
+        faults.append(f"the channel broke {breaks} times only")
     for guest in place.guests:
         faults += _compare(guest, [row for row in rows if row["workspace"] == guest.id])
     lives = (place.host, *(guest.life for guest in place.guests))
@@ -214,6 +216,14 @@ def _count(place: Place, rows: list[sqlite3.Row], tasks: int) -> list[str]:
     posted = {(place.guests[number % len(place.guests)].id, f"task-{number}") for number in range(tasks)}
     wrong = [name for name in posted | counts.keys() if counts[name] != (name in posted)]
     return [f"{task_id} of {guest} was recorded {counts[guest, task_id]} times" for guest, task_id in wrong]
+
+
+async def _listed(place: Place, rows: list[sqlite3.Row]) -> list[str]:
+    """The operator is told what is on disk."""
+    reply = await place.operator.ask("GET", "/results?limit=1000")
+    told = Counter((one["workspace"], one["user"], one["task_id"]) for one in reply.json()["results"])
+    kept = Counter((row["workspace"], row["principal"], row["task_id"]) for row in rows)
+    return [f"the host tells of {name} {told[name]} times" for name in told.keys() | kept if told[name] != kept[name]]
 
 
 def _deliveries(place: Place, rows: list[sqlite3.Row]) -> list[str]:
