@@ -190,6 +190,7 @@ from .subscriptions import (
 )
 from .topics import MAX_MESSAGE_ID, Publish, Published, TopicMessage, TopicMessages
 from .typed_decision import TypedDecision, how_to_decide, lacks_code, read_typed_decision
+from .unknown_fields import fields_at, unknown_field
 from .usage import Usage
 
 if TYPE_CHECKING:  # imported on first use: a guest without a channel does not need it
@@ -382,6 +383,7 @@ __all__ = [
     "authority",
     "chunks",
     "field_docs",
+    "fields_at",
     "first_page",
     "format_position",
     "how_to_decide",
@@ -396,6 +398,7 @@ __all__ = [
     "read_typed_decision",
     "same_json",
     "stored_rule",
+    "unknown_field",
     "validation_faults",
     "without_notes",
     "work",

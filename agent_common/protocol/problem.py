@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
+
+from .unknown_fields import fields_at, unknown_field
 
 PROBLEM_JSON = "application/problem+json"
 MAX_FAULTS = 20
@@ -47,13 +50,15 @@ Fault = tuple[str, str]
 """The path of a field, and what is wrong with it."""
 
 
-def validation_faults(error: ValidationError) -> list[Fault]:
-    """Describe the first faults of a request, each in a bounded text."""
+def validation_faults(error: ValidationError, shape: object = None) -> list[Fault]:
+    """Describe the first faults of a request, each in a bounded text. `shape`: the type that it was to have, whose
+    fields are offered for those that are misspelt."""
     count = error.error_count()
     if count > MAX_DESCRIBED_FAULTS:
         return [("body", f"has {count} faults, too many to name them; check its shape")]
     found = error.errors(include_url=False, include_context=False, include_input=False)
-    return limit_faults([(_path(one["loc"]), _message(one["type"], one["msg"])) for one in found])
+    shapes = [shape if number < MAX_FAULTS else None for number in range(count)]
+    return limit_faults([(_path(one["loc"]), _message(one, known)) for one, known in zip(found, shapes, strict=True)])
 
 
 def _path(location: tuple[int | str, ...]) -> str:
@@ -68,11 +73,12 @@ def limit_faults(faults: Sequence[Fault]) -> list[Fault]:
     return entries if len(kept) == len(faults) else [*entries, ("body", f"has {len(faults) - len(kept)} more faults")]
 
 
-def _message(kind: str, text: str) -> str:
+def _message(fault: ErrorDetails, shape: object) -> str:
+    kind, text, where = fault["type"], fault["msg"], fault["loc"]
     if "'^[^/]*$'" in text:
         return "must not contain a slash"
     if kind == "extra_forbidden":
-        return "unknown field; remove it"
+        return unknown_field(str(where[-1]), fields_at(shape, where[:-1]))
     return "this field is required; add it" if kind == "missing" else text.removeprefix("Value error, ")
 
 

@@ -15,7 +15,7 @@ from starlette.types import Scope
 
 from agent_common.api import BodyRefused
 from agent_common.json_reader import JsonLimits, JsonRefused, read_json_async
-from agent_common.protocol import MAX_VALUE_BYTES, MAX_VALUE_LEVELS, limit_faults
+from agent_common.protocol import MAX_FAULTS, MAX_VALUE_BYTES, MAX_VALUE_LEVELS, limit_faults, unknown_field
 
 from ..errors import InvalidRequest
 from .body_limit import MAX_BODY
@@ -38,7 +38,9 @@ class StrictRoute(APIRoute):
         async def checked(request: Request) -> Response:
             unknown = [name for name in request.query_params if name not in self._parameters]
             if unknown:
-                raise InvalidRequest.from_faults(limit_faults([(name, "unknown field; remove it") for name in unknown]))
+                known = [self._parameters if number < MAX_FAULTS else () for number in range(len(unknown))]
+                faults = [(name, unknown_field(name, close)) for name, close in zip(unknown, known, strict=True)]
+                raise InvalidRequest.from_faults(limit_faults(faults))
             return await handle(request)
 
         return checked

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from agent_common.api import BodyRefused, error_response
-from agent_common.protocol import MAX_FAULTS, limit_faults
+from agent_common.protocol import MAX_FAULTS, fields_at, limit_faults, unknown_field
 
 from ..errors import InvalidRequest, RequestError, Unavailable
 
@@ -89,12 +89,17 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
 async def _on_invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101  what the handler is registered for
     found = error.errors()
-    faults = [(_field(one["loc"]), _message(one)) for one in found[:MAX_FAULTS]]
+    body = getattr(request.scope.get("route"), "body_field", None)
+    shape = body.field_info.annotation if body is not None else None
+    faults = [(_field(one["loc"]), _message(one, shape)) for one in found[:MAX_FAULTS]]
     more = [("body", f"has {len(found) - MAX_FAULTS} more faults")] if len(found) > MAX_FAULTS else []
     return render(InvalidRequest.from_faults(limit_faults([*faults, *more])), request.url.path)
 
 
-def _message(fault: Mapping[str, Any]) -> str:
+def _message(fault: Mapping[str, Any], shape: object) -> str:
+    if fault["type"] == "extra_forbidden":
+        _, *above, name = fault["loc"]
+        return unknown_field(str(name), fields_at(shape, above))
     if fault["type"] == "json_invalid":
         return str(fault["ctx"]["error"])
     return str(fault["msg"]).removeprefix("Value error, ")

@@ -93,22 +93,29 @@ def _parse_body(raw: bytes, shape: Callable[[Any], type[M]]) -> M:
     """Parse outside the async function, so that no traceback keeps a refused body in memory."""
     try:
         value = read_json(raw, BODY_LIMITS)
-        return shape(value).model_validate(value)
     except JsonRefused as refusal:
         faults = [("body", str(refusal))]
+    else:
+        return _parse(value, shape(value))
+    raise InvalidRequest.from_faults(faults)
+
+
+def _parse(value: Any, shape: type[M]) -> M:
+    try:
+        return shape.model_validate(value)
     except ValidationError as error:
-        faults = validation_faults(error)
+        faults = validation_faults(error, shape)
     raise InvalidRequest.from_faults(faults)
 
 
 def parse_query(request: Request, shape: type[M], *, lists: tuple[str, ...] = ()) -> M:
-    """Parse the query parameters as `shape`. Raises ValidationError with every fault.
+    """Parse the query parameters as `shape`. Raises InvalidRequest with every fault.
 
     `lists`: parameters that may be repeated.
     """
     given = request.query_params
     repeated = {name: given.getlist(name) for name in lists if name in given}
-    return shape.model_validate({**given, **repeated})
+    return _parse({**given, **repeated}, shape)
 
 
 def principal(request: Request, named: str | None = None) -> str:

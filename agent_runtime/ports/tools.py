@@ -255,6 +255,11 @@ class Toolset(Protocol):
         """Run one call to its end, or until it needs a person. Raises nothing but a cancellation."""
         ...
 
+    async def withdraw(self, name: str, arguments: Mapping[str, Any], context: ToolContext) -> None:
+        """End elsewhere what a call of an earlier process has begun there, in place of making it again: its turn is
+        stopped. No effect for a tool that begins nothing. Raises nothing but a cancellation."""
+        ...
+
     def with_tools(self, names: Sequence[str], authority: Authority | None = None) -> Toolset:
         """Return a copy with the named tools in their current version. Known ones are replaced in place, new ones
         appended. Tools that the authority does not offer are skipped."""

@@ -46,8 +46,6 @@ async def up(
     from ..local import ModelOptions, data_dir, id_of, one_at_a_time, running_host, why_there
 
     chats = not no_chat and not call.output.json and sys.stdin.isatty() and call.output.terminal
-    if base_url or model:
-        provider = provider or "openai-compatible"
     options = ModelOptions(provider, base_url, model, ask=sys.stdin.isatty() and not call.output.json, assume=yes)
     data = data_dir()
     try:

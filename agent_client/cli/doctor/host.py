@@ -143,8 +143,10 @@ def _model_fix(status: int, fault: dict[str, Any]) -> str:
         return f"the key is wrong: {again}` asks for another, or takes OPENAI_API_KEY"
     if code in ("provider_unreachable", "provider_timeout", "provider_dropped"):
         return f"is the address right, and the network there? {again} --base-url URL` sets another"
-    if status == 404 or "model" in code:
+    if "model" in code or (status == 404 and "model" in str(fault.get("message")).lower()):
         return f"the provider does not have the model: {again} --model NAME` sets another"
+    if status == 404:
+        return f"the base URL is probably wrong, it often ends in /v1: {again} --base-url URL` sets another"
     if status == 429:
         return "the provider's quota is used up: see your account there"
     return "see the provider's message; `agent logs` and the host's log say more"

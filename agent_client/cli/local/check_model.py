@@ -40,6 +40,10 @@ async def check_model(choice: ModelChoice) -> ModelFault | None:
     try:
         async with httpx2.AsyncClient(timeout=SECONDS, verify=trusting_tls(os.environ)) as client:
             answer = await client.get(address, headers=headers)
+            if answer.status_code == 404 and choice.provider != "anthropic" and not choice.base_url.endswith("/v1"):
+                below = await client.get(f"{choice.base_url}/v1/models", headers=headers)
+                if below.is_success:
+                    return ModelFault(f"{choice.base_url} has no models, but {choice.base_url}/v1 does: add the /v1")
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
         return ModelFault(f"{choice.base_url} cannot be reached: {error or type(error).__name__}")
     refusal = from_response(answer.status_code, answer.headers, answer.content) if answer.is_client_error else None

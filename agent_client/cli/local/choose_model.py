@@ -68,7 +68,7 @@ async def _by_options(options: ModelOptions, found: Sequence[ModelChoice], saved
         return found[0] if found else ModelChoice("demo")
     if options.provider == "demo":
         return ModelChoice("demo")
-    provider = options.provider or "openai-compatible"
+    provider = options.provider or _provider_of(options, found, saved)
     known = (one for one in (*found, saved) if one is not None and one.provider == provider)
     base = next(known, default_choice(provider))
     url = (options.base_url or base.base_url).rstrip("/")
@@ -82,6 +82,16 @@ async def _by_options(options: ModelOptions, found: Sequence[ModelChoice], saved
         name = f"{VARIABLES[provider]}_API_KEY"
         raise UsageError(f"{url} needs a key", f"set {name}, or {name}_FILE to a file with it")
     return choice
+
+
+def _provider_of(options: ModelOptions, found: Sequence[ModelChoice], saved: ModelChoice | None) -> Provider:
+    """Return the provider where none is named: of a model alone the one before, unless only another has a key here."""
+    if options.base_url:
+        return "openai-compatible"
+    here: list[Provider] = [one.provider for one in found]
+    if saved is not None and saved.provider != "demo" and (saved.provider in here or not here):
+        return saved.provider
+    return here[0] if here else "openai-compatible"
 
 
 async def _checked(choice: ModelChoice, output: Output) -> ModelChoice:

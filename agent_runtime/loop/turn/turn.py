@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from typing import Any
 
 from agent_common.line_text import first_visible
 from agent_common.protocol import chunks as c
+from agent_common.protocol import is_object
 from agent_common.telemetry import logger
 
 from ...context import Step, ToolCallRecord, error_envelope, runtime_message_text, user_message_text
@@ -72,6 +74,8 @@ async def run_turn(turn: Turn, deps: TurnDeps) -> AsyncIterator[c.Chunk]:
         return
     except asyncio.CancelledError:
         turn.end.outcome = _outcome_of_stop(turn)
+        if turn.was_aborted():
+            await loop.withdraw_calls()
     except Exception as error:  # noqa: BLE001  any failure must end the turn properly
         turn.end.outcome = _outcome_of_error(turn, error)
     turn.retry.clear()
@@ -231,6 +235,19 @@ class _Loop:
             if not call.approved and not self._may_repeat(call):
                 call.output = error_envelope(CALL_ERROR)
                 yield from self.writer.call_failed(call.id, CALL_ERROR)
+
+    async def withdraw_calls(self) -> None:
+        """End elsewhere what the open calls of an interrupted step have begun there in an earlier process: the turn is
+        stopped before they have run again, or while they do."""
+        step = self.deps.resume_state.current_step
+        withdraw, context = self.deps.tools.toolset.withdraw, self.deps.tool_context
+        await asyncio.gather(
+            *(
+                withdraw(call.name, call.input, replace(context, call_id=call.id))
+                for call in (step.open_calls if step is not None else ())
+                if is_object(call.input)
+            )
+        )
 
     def _may_repeat(self, call: ToolCallRecord) -> bool:
         spec = self.deps.tools.spec(call.name)

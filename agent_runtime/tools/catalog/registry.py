@@ -67,6 +67,11 @@ class Snapshot:
             )
         return await self.gate.run(tool, arguments, replace(context, deferred_tools=self, progress=Progress()))
 
+    async def withdraw(self, name: str, arguments: Mapping[str, Any], context: ToolContext) -> None:
+        tool = self._find_tool(name)
+        if tool is not None and tool.withdraw is not None:
+            await tool.withdraw(arguments, context)
+
     def has_any(self) -> bool:
         return bool(self._partly_shown())
 

@@ -99,6 +99,11 @@ RunTool = Callable[[Mapping[str, Any], ToolContext], Awaitable[Any]]
 text for the model, and NeedsHuman if a person must answer first."""
 
 
+WithdrawCall = Callable[[Mapping[str, Any], ToolContext], Awaitable[None]]
+"""Ends elsewhere what a call of an earlier process has begun there. Its recorded arguments may be invalid. Raises
+nothing."""
+
+
 DescribeAccess = Callable[[Mapping[str, Any], ToolContext], Awaitable[AccessRequest]]
 """Describes the access of a call with these arguments. Raises ToolFailure."""
 
@@ -115,6 +120,8 @@ class Tool:
     """Deadline in seconds; None: the gate's default."""
     timeout_setting: str = ""
     """Where an operator changes the deadline, for the error when it has passed."""
+    withdraw: WithdrawCall | None = None
+    """None: an interrupted call leaves nothing behind that would have to end with its turn."""
     describe_access: DescribeAccess | None = None
     """None: every call may access all that the tool requires."""
     build: str = ""

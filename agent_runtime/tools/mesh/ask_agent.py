@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from agent_common.protocol import DEFAULT_ASK_SECONDS, MAX_ASK_SECONDS, MAX_MESSAGE
@@ -42,6 +41,9 @@ _KINDS: Mapping[str, ToolFailureKind] = {"timeout": "timeout", "unavailable": "u
 
 
 def ask_agent_tool(rooms: Rooms) -> Tool:
+    async def cancel(arguments: Mapping[str, Any], context: ToolContext) -> None:
+        await _cancel(rooms, str(arguments.get("agent")), context)
+
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
         seconds = arguments.get("deadline_seconds", DEFAULT_ASK_SECONDS)
         request = MeshRequest(
@@ -58,7 +60,7 @@ def ask_agent_tool(rooms: Rooms) -> Tool:
             answer = await read_object(await sender(rooms, context)(request))
         except asyncio.CancelledError:
             if context.was_aborted():
-                await _cancel(rooms, request)
+                await cancel(arguments, context)
             raise
         status, response = answer.get("status"), answer.get("response")
         if status in ("completed", "yielded"):
@@ -73,20 +75,30 @@ def ask_agent_tool(rooms: Rooms) -> Tool:
         run,
         ASK,
         timeout=MAX_ASK_SECONDS + MESH_SECONDS + 2,
+        withdraw=cancel,
         describe_access=touches("agent"),
         result_doc="`status`: completed or yielded, `response`: its result, `{text}` if it is text; `error?`",
         limits_doc=f"{MAX_MESSAGE} characters, {MAX_ASK_SECONDS / 60:g} min ([page](peers.md#ask))",
     )
 
 
-async def _cancel(rooms: Rooms, asked: MeshRequest) -> None:
+async def _cancel(rooms: Rooms, agent: str, context: ToolContext) -> None:
     """Have the host cancel the work of the other agent. If it cannot be told in time, the work ends at its deadline."""
-    known = frozenset({200, 404})  # 404: the message has not reached it, and does not any more
-    request = replace(asked, method="DELETE", body=None, seconds=CANCEL_SECONDS, accepted=known)
     try:
-        await rooms.request(request)
+        await rooms.request(
+            MeshRequest(
+                "DELETE",
+                f"{peer_path(agent)}/ask",
+                headers={"idempotency-key": call_key(context)},
+                session_id=context.session_id,
+                task_id=context.task_id,
+                accepted=frozenset({200, 404}),  # 404: the message has not reached it, and does not any more
+                seconds=CANCEL_SECONDS,
+                user=context.principal,
+            )
+        )
     except AgentRuntimeError as error:
-        log.warning("the work of another agent could not be cancelled", path=asked.path, error=error.message)
+        log.warning("the work of another agent could not be cancelled", agent=agent, error=error.message)
 
 
 def call_key(context: ToolContext) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import httpx
 import pytest
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
+from pydantic import BaseModel, ConfigDict
 from sqlalchemy.exc import DataError
 
 from agent_common.net import ShareCounter
-from agent_host.http import BodyLimit, problems
+from agent_host.http import BodyLimit, JsonRoute, problems
 
 
 @pytest.fixture
@@ -53,6 +54,44 @@ async def test_a_value_that_the_database_does_not_take_is_the_callers(app: FastA
     assert (reply.status_code, reply.json()["code"]) == (422, "invalid_request")
     assert "NUL" in reply.json()["detail"]
     assert "secrets" not in reply.text
+
+
+class Bed(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    flower: str = ""
+
+
+class Garden(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    beds: list[Bed] = []
+
+
+@pytest.mark.parametrize(
+    ("query", "body", "field", "told"),
+    [
+        ("?colou=red", {}, "colou", 'unknown field; did you mean "colour"?'),
+        ("?size=3", {}, "size", "unknown field; remove it"),
+        ("", {"bed": []}, "bed", 'unknown field; did you mean "beds"?'),
+        ("", {"beds": [{}, {"flour": "rose"}]}, "beds.1.flour", 'unknown field; did you mean "flower"?'),
+        ("", {"trees": []}, "trees", "unknown field; remove it"),
+    ],
+)
+async def test_a_misspelt_name_is_told_with_the_one_that_was_meant(
+    query: str, body: object, field: str, told: str
+) -> None:
+    app, router = FastAPI(), APIRouter(route_class=JsonRoute)
+    problems.install(app)
+
+    @router.put("/garden")
+    async def put(garden: Garden, colour: str = "") -> None:  # pyright: ignore[reportUnusedFunction, reportUnusedParameter]
+        pass
+
+    app.include_router(router)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://host") as client:
+        reply = await client.put(f"/garden{query}", json=body)
+    assert reply.json()["errors"] == [{"field": field, "message": told}]
 
 
 async def test_what_is_no_request_passes_the_body_limit() -> None:

@@ -146,6 +146,9 @@ class FakeTools:
         finally:
             self._now -= 1
 
+    async def withdraw(self, name: str, arguments: Mapping[str, Any], context: ToolContext) -> None:
+        return
+
     async def prepare(self) -> None:
         return
 

@@ -173,6 +173,19 @@ async def test_an_aborted_call_cancels_what_it_has_asked(
     assert all(one.seconds < CANCEL_SECONDS for one in cancelled), "less than a turn waits for a cancelled tool"
 
 
+@pytest.mark.parametrize(("agent", "path"), [("bob", ["/agents/bob/ask"]), ("b/ob", []), (7, ["/agents/7/ask"])])
+async def test_an_ask_of_an_earlier_process_is_withdrawn_under_its_key(
+    context: ToolContext, agent: object, path: list[str]
+) -> None:
+    rooms = Kept(body={"status": "completed", "response": {"text": "three"}, "request_id": "ask_1"})
+    await run(rooms, "ask_agent", context, agent="bob", message="hi")
+    await registry(rooms).snapshot().withdraw("ask_agent", {"agent": agent, "message": "hi"}, context)
+    asked, *withdrawn = rooms.asked
+    assert [(one.method, one.path, one.headers) for one in withdrawn] == [
+        ("DELETE", where, {"idempotency-key": asked.headers["idempotency-key"]}) for where in path
+    ]
+
+
 async def test_of_a_card_a_model_sees_the_beginning(context: ToolContext) -> None:
     card = {"id": "bob", "state": "away", "name": "Bob", "role": "", "protocols": {}, "agents": [], "skills": []}
     rooms = Kept(body={"agents": [{**card, "tools": [f"t{number}" for number in range(100)]}], "next": "bob"})

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -82,7 +84,10 @@ async def add(
     entry |= {"read": read} if read else {}
     _check(name, entry)
     path, _ = await _file_of(call, file)
-    _write(path, name, entry)
+    with _changing(path) as servers:
+        if name in servers:
+            raise UsageError(f"{path} names a server {name!r} already", "choose another name, or change the file")
+        servers[name] = entry
     if call.output.json:
         call.output.document({"file": str(path), "name": name, "server": entry})
     else:
@@ -92,6 +97,24 @@ async def add(
     call.output.note(
         "try it with `agent mcp test`; the agent has it from its next start on, as by `agent down` and `up`"
     )
+
+
+@app.command()
+@command
+async def remove(
+    call: Invocation, name: Annotated[str, typer.Argument(help="The server's name.")], *, file: FileOption = None
+) -> None:
+    """Take a server out of an agent's mcp.json; its next start reads that."""
+    path, _ = await _file_of(call, file)
+    with _changing(path) as servers:
+        if name not in servers:
+            raise CliError(f"{path} names no server {name!r}", f"it names {', '.join(servers) or 'none'}")
+        del servers[name]
+    if call.output.json:
+        call.output.document({"file": str(path), "name": name})
+    else:
+        call.output.line(f"{name} is no longer in {path}")
+    call.output.note("the agent has it until its next start, as by `agent down` and `up`")
 
 
 def _variables(names: list[str]) -> dict[str, str]:
@@ -124,7 +147,9 @@ def _check(name: str, entry: dict[str, Any]) -> None:
         raise UsageError("; ".join(faults)) from None
 
 
-def _write(path: Path, name: str, entry: dict[str, Any]) -> None:
+@contextmanager
+def _changing(path: Path) -> Generator[dict[str, Any]]:
+    """Give the servers that the file names, and write what has become of them. Raises CliError."""
     from agent_common.json_reader import JsonLimits, read_json
     from agent_common.mcp_servers import SERVER_KEYS, object_with_servers
 
@@ -134,10 +159,7 @@ def _write(path: Path, name: str, entry: dict[str, Any]) -> None:
             raise ValueError("it is not an object")
         listing: Any = object_with_servers(document)  # pyright: ignore[reportUnknownArgumentType]
         key = next((one for one in SERVER_KEYS if one in listing), SERVER_KEYS[0])
-        servers: Any = listing.setdefault(key, {})
-        if name in servers:
-            raise UsageError(f"{path} names a server {name!r} already", "choose another name, or change the file")
-        servers[name] = entry
+        yield listing.setdefault(key, {})
         replace_private_file(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     except OSError as error:
         raise CliError(f"{path}: {error.strerror}") from error

@@ -18,6 +18,10 @@ from ...run import Invocation, command, local_command
 from .local_runtime import find_local_agent, run_runtime
 
 app = typer.Typer(help="Write skills, try them, see what they do.", rich_markup_mode=None, no_args_is_help=True)
+FolderOption = Annotated[
+    Path | None,
+    typer.Option("-o", "--folder", help="The agent's folder of skills; without it the workspace's, if it is here."),
+]
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 TEMPLATE = '''@skill(read_only=True)
 def {name}(text: str, at_least: int = 1, *, workspace) -> dict:
@@ -80,10 +84,7 @@ async def try_(
 async def add(
     call: Invocation,
     file: Annotated[Path, typer.Argument(help="The plugin, a Python file.")],
-    folder: Annotated[
-        Path | None,
-        typer.Option("-o", "--folder", help="The agent's folder of skills; without it the workspace's, if it is here."),
-    ] = None,
+    folder: FolderOption = None,
 ) -> int:
     """Try a plugin, and give it to an agent, or its next version. A running agent has it from its next turn on."""
     if not NAME.fullmatch(file.stem) or file.suffix != ".py":
@@ -98,6 +99,28 @@ async def add(
         raise CliError(f"{target}: cannot be written: {error.strerror}") from error
     call.output.note(f"it is in {target}; `agent skill list` shows what has become of it")
     return DONE
+
+
+@app.command()
+@command
+async def remove(
+    call: Invocation,
+    name: Annotated[str, typer.Argument(help="The plugin's file, with or without `.py`.")],
+    folder: FolderOption = None,
+) -> None:
+    """Take a plugin away from an agent. A running agent is without it from its next turn on."""
+    name = name.removesuffix(".py")
+    if not NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is no name of a plugin", "`agent skill list` shows their files")
+    target = await _skills_folder(call, folder) / f"{name}.py"
+    try:
+        target.unlink()
+    except OSError as error:
+        raise CliError(f"{target}: {error.strerror}", "`agent skill list` shows the files") from error
+    if call.output.json:
+        call.output.document({"file": str(target)})
+    else:
+        call.output.line(f"{target} is removed")
 
 
 async def _skills_folder(call: Invocation, given: Path | None) -> Path:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import asyncio
+from secrets import token_hex
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +13,13 @@ from ...output import local_time, print_error, safe_json
 from ...run import Invocation, command
 from .options import TeamOption
 
+if TYPE_CHECKING:
+    from agent_common.protocol import AskReply
+
+    from ....team import TeamAgents
+
+CANCEL_SECONDS = 5.0
+"""How long the host is given to cancel what was asked."""
 app = typer.Typer(help="List the agents that work together, ask them.", rich_markup_mode=None)
 AgentId = Annotated[str, typer.Argument(metavar="AGENT", help="The agent's id.")]
 Message = Annotated[str, typer.Argument(help="What it is to do, or to answer.")]
@@ -80,9 +89,9 @@ async def ask(
     key: Key = None,
     team: TeamOption = None,
 ) -> int:
-    """Give an agent a message as work of its own, wait for its end, and print the answer."""
+    """Give an agent a message as work of its own, wait for its end, and print the answer. Ctrl-C cancels the work."""
     async with call.mesh() as mesh:
-        reply = await mesh.team(team).agents.ask(agent, message, seconds=seconds, key=key)
+        reply = await _ask_or_cancel(mesh.team(team).agents, agent, message, seconds, key or token_hex(16))
     if call.output.json:
         call.output.document(reply.model_dump(mode="json"))
     elif reply.response is not None:
@@ -92,6 +101,23 @@ async def ask(
         return DONE
     print_error(f"{reply.status}: {reply.error}; `agent work show {reply.request_id}` has its record")
     return LIMIT if reply.status in ("yielded", "timeout") else FAILED
+
+
+async def _ask_or_cancel(agents: TeamAgents, agent: str, message: str, seconds: float, key: str) -> AskReply:
+    """Wait for the answer; if the wait ends here before, cancel the work at the host."""
+    from .... import ClientError, NotFound
+
+    try:
+        return await agents.ask(agent, message, seconds=seconds, key=key)
+    except asyncio.CancelledError:
+        try:
+            async with asyncio.timeout(CANCEL_SECONDS):
+                await agents.cancel(agent, key)
+        except NotFound:
+            pass  # the message has not come to the host, which does not take it any more
+        except (ClientError, TimeoutError) as error:
+            print_error(f"the work goes on: {str(error) or 'the host does not answer'}; `agent work` lists it")
+        raise
 
 
 @app.command("hand-off")

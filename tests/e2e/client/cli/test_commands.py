@@ -258,6 +258,8 @@ def test_a_skill_is_given_to_the_agent_of_this_machine_version_by_version(cli: C
     cli("skill", "add", str(file), code=1)
     assert ["shout", "active", "2", "shout.py", ""] in cli("skill", "list").rows
     assert "no plugin" in cli("skill", "add", str(tmp_path), code=2).err
+    cli("skill", "remove", "shout")
+    eventually(lambda: "shout" not in [row[0] for row in cli("skill", "list").rows])
 
 
 def test_the_folder_of_skills_may_be_named(cli: Cli, tmp_path: Path) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
 
-from agent_testing import Fail, Say
+from agent_testing import Fail, Hang, Say
 from tests.e2e.live import eventually, fresh
 
 from .conftest import Cli, World
@@ -96,3 +97,15 @@ def test_agents_are_listed_shown_asked_and_handed_work(world: World, cli: Cli) -
     assert cli("agents", "hand-off", "ada", "Plant them.", "--key", key, "--json").json["request_id"] == work
     eventually(lambda: cli("work", "show", work, "--json").json["status"] == "resulted")
     assert "`agent agents` lists" in cli("agents", "ask", "nobody", "Hello?", code=1).err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_cancels_what_was_asked(world: World, cli: Cli, number: signal.Signals) -> None:
+    eventually(lambda: cli("agents", "--json").json["agents"])
+    world.provider.script.replace([Hang()])
+    asking = cli.start("agents", "ask", "ada", "How many beds?")
+    world.provider.wait_for(1)
+    asking.send_signal(number)
+    assert asking.communicate(timeout=60) == ("", "")
+    assert asking.returncode == 130
+    eventually(lambda: cli("work", "--json").json["work"][0]["status"] == "cancelled")

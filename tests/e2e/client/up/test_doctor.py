@@ -321,6 +321,8 @@ def test_14_a_key_a_model_and_a_provider_that_are_wrong(machine: Machine) -> Non
         assert FAKE_KEY not in json.dumps(found)
         replies["chat"] = 404, b'{"error": {"message": "no model large-9", "code": "model_not_found"}}'
         says(machine.findings(), "model", "no model large-9", "--model NAME")
+        replies["chat"] = 404, b"404 page not found"
+        says(machine.findings(), "model", "404", "often ends in /v1.* --base-url URL` sets")
     says(machine.findings(), "model", "cannot be reached|unreachable|reached", "openai-compatible --base-url URL` sets")
 
 

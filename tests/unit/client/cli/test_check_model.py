@@ -27,3 +27,18 @@ async def test_a_refused_key_is_found_whatever_its_status(status: int, body: obj
     with ScriptedProvider(models=Raw((json.dumps(body),), status, JSON)) as provider:
         fault = await check_model(ModelChoice("openai-compatible", provider.url, "large-3", "sk-wrong"))
     assert (fault is not None and f"refuses the key ({status})" in fault.text) == refused
+
+
+async def test_an_address_without_its_v1_is_found() -> None:
+    with ScriptedProvider() as provider:
+        assert await check_model(ModelChoice("openai-compatible", provider.url, "default")) is None
+        base = provider.url.removesuffix("/v1")
+        fault = await check_model(ModelChoice("openai-compatible", base, "default"))
+    assert fault is not None
+    assert fault.text == f"{base} has no models, but {provider.url} does: add the /v1"
+
+
+async def test_an_address_without_any_list_of_models_is_taken() -> None:
+    with ScriptedProvider(models=Raw((), 404)) as provider:
+        for url in (provider.url, provider.url.removesuffix("/v1")):
+            assert await check_model(ModelChoice("openai-compatible", url, "default")) is None

@@ -1,4 +1,4 @@
-"""`agent mcp add` writes what the runtime takes, and refuses what it would refuse."""
+"""`agent mcp add` writes what the runtime takes, and refuses what it would refuse; `remove` takes it out again."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ NOTES = {"command": "/opt/notes"}
 DATA = Path("/var/lib/agent")
 
 
-def add(file: Path, *arguments: str) -> tuple[int, str]:
-    ended = CliRunner().invoke(app, ["add", arguments[0], "--file", str(file), *arguments[1:]])
+def add(file: Path, *arguments: str, command: str = "add") -> tuple[int, str]:
+    ended = CliRunner().invoke(app, [command, arguments[0], "--file", str(file), *arguments[1:]])
     return ended.exit_code, ended.output
 
 
@@ -58,3 +58,24 @@ def test_what_the_runtime_would_refuse_is_not_written(tmp_path: Path, arguments:
     code, output = add(file, *arguments)
     assert (code, fault in output) == (2, True), output
     assert not file.exists()
+
+
+@pytest.mark.parametrize("around", [{"servers": {}}, {"mcp": {"servers": {}, "inputs": []}}])
+def test_a_server_is_taken_out_and_the_others_stay(tmp_path: Path, around: dict[str, Any]) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps(around))
+    for name in ("docs", "notes"):
+        assert add(file, name, "--", "/opt/x")[0] == 0
+    code, output = add(file, "docs", command="remove")
+    assert (code, "docs is no longer in" in output) == (0, True), output
+    left = json.loads(file.read_text())
+    assert [server.name for server in parse_servers(left, DATA, {})] == ["notes"]
+    assert left.get("mcp", around.get("mcp", {})).keys() == around.get("mcp", {}).keys()
+    code, output = add(file, "docs", command="remove")
+    assert (code, "names no server 'docs'; it names notes" in output) == (1, True), output
+    assert json.loads(file.read_text()) == left
+
+
+def test_a_file_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    assert add(tmp_path / "mcp.json", "docs", command="remove")[0] == 1
+    assert not (tmp_path / "mcp.json").exists()

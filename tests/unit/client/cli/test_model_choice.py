@@ -8,7 +8,7 @@ import pytest
 
 from agent_client.cli.errors import UsageError
 from agent_client.cli.local import ModelChoice, ModelOptions, choose_model, ignored_variables, load_choice
-from agent_client.cli.local.model_choice import saved_if_it_works
+from agent_client.cli.local.model_choice import Provider, saved_if_it_works
 from agent_client.cli.output import Output
 from agent_testing import ScriptedProvider
 
@@ -57,6 +57,34 @@ async def test_the_same_provider_keeps_its_address_and_model(monkeypatch: pytest
         assert await choose_model(options, OWN, Output()) == ModelChoice(
             "openai-compatible", provider.url, "large-2", "sk-2"
         )
+
+
+@pytest.mark.parametrize(
+    ("saved", "keys", "provider"),
+    [
+        (None, ("ANTHROPIC",), "anthropic"),
+        (None, ("OPENAI", "ANTHROPIC"), "openai-compatible"),
+        ("anthropic", ("OPENAI", "ANTHROPIC"), "anthropic"),
+        ("openai-compatible", ("ANTHROPIC",), "anthropic"),
+        ("demo", ("ANTHROPIC",), "anthropic"),
+    ],
+)
+async def test_a_model_alone_is_of_the_provider_whose_key_is_set(
+    saved: Provider | None, keys: tuple[str, ...], provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ScriptedProvider() as server:
+        for name in keys:
+            monkeypatch.setenv(f"{name}_API_KEY", f"sk-{name}")
+            monkeypatch.setenv(f"{name}_BASE_URL", server.url)
+        before = None if saved is None else ModelChoice(saved, server.url, "large-2", "sk-1")
+        choice = await choose_model(ModelOptions(model="default", ask=False), before, Output())
+        assert (choice.provider, choice.model, choice.base_url) == (provider, "default", server.url)
+
+
+async def test_a_model_alone_stays_with_the_provider_before() -> None:
+    saved = ModelChoice("anthropic", "https://claude.example.com", "claude-sonnet-5-5", "sk-1")
+    with pytest.raises(UsageError, match="needs a key; set ANTHROPIC_API_KEY"):
+        await choose_model(ModelOptions(model="claude-opus-4-5", ask=False), saved, Output())
 
 
 def test_a_choice_that_does_not_work_leaves_the_one_before(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import json
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,9 +19,11 @@ from agent_common.protocol import TaskRecord, Usage
 from agent_runtime.errors import ModelError
 from agent_runtime.loop import Turn
 from agent_runtime.loop.turn.repeat_guard import STOP_AT
+from agent_runtime.ports import ToolContext
+from agent_runtime.tools import Tool, ToolRegistry
 from tests.unit.loop.people import calls_of, shown, stored
 from tests.unit.loop.restarts import SPENT, End, Jumps, Life, Script, Step, progress_on_disk
-from tests.unit.loop.support import PATIENCE, FakeModel, World, assignment, call, say, until
+from tests.unit.loop.support import PATIENCE, FakeModel, World, assignment, call, say, spec, until
 
 MOST_LIVES = 3
 CALLS = st.lists(st.tuples(st.sampled_from(["put", "look", "set"]), st.booleans()), min_size=1, max_size=3)
@@ -317,6 +319,32 @@ async def test_a_model_that_repeats_itself_is_stopped_over_a_restart_too(
         record = await it.tasks.record("task-1", "operator")
     assert (record.status, record.limit) == ("complete", limit)
     assert model.requests[-1][0].tool_choice == ("none" if limit else "auto")
+
+
+async def test_what_an_interrupted_call_has_begun_elsewhere_ends_with_its_turn(tmp_path: Path) -> None:
+    begun, withdrawn = asyncio.Event(), list[tuple[str, Mapping[str, Any]]]()
+
+    async def ask(arguments: Mapping[str, Any], context: ToolContext) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async def withdraw(arguments: Mapping[str, Any], context: ToolContext) -> None:
+        withdrawn.append((context.call_id, arguments))
+
+    def life(slots: int) -> World:
+        model = FakeModel([call(("c1", "ask", '{"to": "bob"}'))])
+        tools = ToolRegistry([Tool(spec("ask", idempotent=True), ask, withdraw=withdraw)])
+        return World(tmp_path, model, catalog=tools, slots=slots)
+
+    async with life(1) as it:
+        await it.tasks.assign(assignment(), "operator")
+        await begun.wait()
+    assert withdrawn == [], "the next process makes the call again"
+    begun.clear()
+    async with life(0) as it:  # the task has no slot, so that it does not get as far
+        assert (await it.tasks.cancel("task-1", "operator")).status == "cancelled"
+    assert withdrawn == [("c1", {"to": "bob"})]
+    assert not begun.is_set()
 
 
 @pytest.mark.parametrize("again", [False, True])
