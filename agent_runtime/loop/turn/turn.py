@@ -240,7 +240,8 @@ class _Loop:
         """End elsewhere what the open calls of an interrupted step have begun there in an earlier process: the turn is
         stopped before they have run again, or while they do."""
         step = self.deps.resume_state.current_step
-        withdraw, context = self.deps.tools.toolset.withdraw, self.deps.tool_context
+        withdraw = self.deps.tools.toolset.withdraw
+        context = self.deps.tool_context
         await asyncio.gather(
             *(
                 withdraw(call.name, call.input, replace(context, call_id=call.id))
