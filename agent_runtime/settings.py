@@ -68,6 +68,9 @@ class Settings(AgentSettings):
     (docs/reference/storage.md)."""
     retention_rows: int = Field(default=5_000_000, ge=0)
     """Parts of messages that are kept; beyond them the sessions that were idle for longest are deleted; 0 keeps all."""
+    copies_mb: int = Field(default=10_240, ge=0)
+    """MiB to which forks and imports of sessions may let the database grow; a user's own may take as much as they leave
+    free. 0: as the disk has room."""
     token: SecretStr | None = Field(default=None, min_length=1, validate_default=True)
     """Bearer token callers must send; none means loopback only."""
     mesh_url: str = "http://127.0.0.1:8420"

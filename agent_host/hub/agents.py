@@ -17,6 +17,7 @@ from agent_common.protocol.hub import (
     allows,
 )
 
+from .opened_sessions import OpenedSessions
 from .store import AgentRow
 
 
@@ -45,12 +46,11 @@ class Agent:
     __slots__ = (
         "agent_id",
         "bucket",
-        "created",
         "fence",
         "is_elsewhere",
         "is_open_to_all",
         "key",
-        "opened_bytes",
+        "opened",
         "passport",
         "registered_at",
         "resume",
@@ -67,10 +67,7 @@ class Agent:
         """Number of this hub's lease of it; 0: the hub has none. None: the hub shares its database with no other."""
         self.is_elsewhere = False
         """Whether another hub delivers to it."""
-        self.created = 0
-        """Open sessions that it has created."""
-        self.opened_bytes = 0
-        """Bytes of those that it has created in this life of the hub."""
+        self.opened = OpenedSessions()
         self.bucket: RateBucket | None = None
         self.set_rule(Rule.model_validate_json(row.rule), clock)
 
@@ -107,6 +104,13 @@ class Agent:
     def accepts(self, sender: Agent) -> bool:
         """Whether its rule lets another send to it."""
         return self.is_open_to_all or allows(self.rule.access.inbound_from, sender.name)
+
+    def require_space(self, session_id: str, size: int, most: int) -> None:
+        """Raise RateLimited if a session that it has created grows to this size, and all that are open beyond `most`
+        bytes."""
+        if self.opened.has_grown(session_id, size) and self.opened.total_with(session_id, size) > most:
+            fix = "close some, or delete variables"
+            raise RateLimited(f"the open sessions of {self.name} may hold {most} bytes with their variables; {fix}")
 
     def to_row(self) -> AgentRow:
         """The row of its present state."""

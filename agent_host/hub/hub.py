@@ -8,7 +8,6 @@ Nothing of an agent runs here; agents are at the other end of links.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Self
@@ -79,9 +78,7 @@ class Hub(HubParts):
         if self.peers is not None:
             await self.peers.join()
         await self.registry.load()
-        created = Counter(one.creator_id for one in await self.lifecycle.load_open())
-        for agent in self.agents:
-            agent.created = created[agent.agent_id]
+        await self.lifecycle.load_open()
         await self.tasks.load()
         if self.peers is not None:
             self.peers.start()

@@ -61,7 +61,7 @@ class Leases:
         if lease.is_new or agent.fence != lease.fence:
             agent.fence = 0
             missing = self._table.replace_cursors(agent, await self._sharing.cursors(agent.agent_id))
-            agent.created = await self._sharing.count_open(agent.agent_id)
+            agent.opened.replace(await self._sharing.open_sizes(agent.agent_id))
             for session_id in missing:
                 await self._table.try_to_load(session_id)
             if missing:  # one that was being read before may be as of then

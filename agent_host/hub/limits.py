@@ -18,7 +18,8 @@ class HubLimits:
     invite_seconds: float = 30.0
     """Within which all who are invited must answer."""
     opened_bytes: int = 32 << 20
-    """Most bytes of what the open sessions of one creator were opened with, each of which counts 2 KiB besides."""
+    """Most bytes of knobs, labels and variables in the open sessions of one creator, each of which counts 2 KiB
+    besides."""
     live_tasks: int = 1000
     """Most tasks of one agent that are not over."""
     idle_deadlines: int = 10_000

@@ -16,7 +16,6 @@ from agent_common.protocol.hub import (
     Envelope,
     FoldedSession,
     NetworkError,
-    SessionInfo,
     SessionType,
     dump_session,
     expectations_of,
@@ -31,8 +30,6 @@ DECIDING = frozenset({EV_SESSION_OPENED, EV_SESSION_CLOSED, EV_SESSION_EXPIRED})
 """What makes a session open, or over."""
 NOT_STORED = "not_stored"
 """Why a session is over whose opening could not be stored: there is none."""
-_SESSION_BYTES = 2048
-"""What a session without knobs and labels counts."""
 _RECENT_KEYS = 256
 _RECENT_BYTES = 4 << 20
 """Most bytes of the posts whose keys are remembered. The log knows the keys of all others."""
@@ -178,11 +175,6 @@ class LiveSession:
             created_at=info.created_at,
             closed_at=info.closed_at,
         )
-
-
-def opening_bytes(info: SessionInfo) -> int:
-    """How much a session takes as long as it is open, whatever is said in it."""
-    return _SESSION_BYTES + len(to_json([info.knobs, info.labels]))
 
 
 def read_fired(text: str) -> set[str]:

@@ -15,13 +15,13 @@ from pydantic_core import to_json
 from agent_common.line_text import first_visible
 from agent_common.protocol import is_object
 
-from ..ports import Note, ProviderFields
+from ..ports import OUTSIDE_TEXT_KEY, Note, ProviderFields
 from ..sessions import INVALID_RESULT, NOTICE, RETRY, STEER, approval_id, approvals_shown, tool_name
 from .notes import notes_block
 from .provider_fields import kept_in
 from .sanitize import escape_result_json, escape_text, wrap_data
 
-PEOPLE_ONLY_METADATA = ("duration_ms", "transcript", "usage", "depth")
+PEOPLE_ONLY_METADATA = ("duration_ms", "transcript", "usage", "depth", OUTSIDE_TEXT_KEY)
 RESULT_SOURCES = {
     "ask_agent": ("agent", "agent"),
     "bash": ("command", None),

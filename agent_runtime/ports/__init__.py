@@ -21,6 +21,7 @@ from .model import (
 from .rooms import MAX_MESH_BYTES, MESH_SECONDS, TOPIC_SOURCE, MeshReply, MeshRequest, MeshStream, Rooms
 from .system import Events, OpenGate, SideEffectGate, SnapshotGuard
 from .tools import (
+    OUTSIDE_TEXT_KEY,
     DeferredTools,
     EgressMeter,
     HumanRequest,
@@ -42,6 +43,7 @@ __all__ = [
     "HUB_PRINCIPAL",
     "MAX_MESH_BYTES",
     "MESH_SECONDS",
+    "OUTSIDE_TEXT_KEY",
     "TOPIC_SOURCE",
     "CallPiece",
     "CallStarted",

@@ -86,6 +86,10 @@ class OutsideText:
     seen: bool = False
 
 
+OUTSIDE_TEXT_KEY = "outside_text"
+"""Metadata key of a result with such text whose tool does not tell: what is stored shows it to a later process."""
+
+
 def _never() -> bool:
     return False
 

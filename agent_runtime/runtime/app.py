@@ -160,7 +160,7 @@ class Runtime:
             human_answers=HumanAnswers(services),
             tasks=tasks,
             agent_permissions=AgentPermissionService(services),
-            sessions=SessionService(services, compaction, known),
+            sessions=SessionService(services, compaction, known, settings.copies_mb * 2**20),
             files=storage.files,
             tools=tools,
             mcp_servers=agent_tools.connectors.servers,

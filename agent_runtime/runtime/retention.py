@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 
 from agent_common.telemetry import logger
 
-from ..errors import AgentRuntimeError
+from ..errors import AgentRuntimeError, StoreError
 from ..loop import MAIN_ALIAS, delete_tasks
 from ..mediation import needed_sessions
 from ..ports import Clock
@@ -174,7 +174,16 @@ class SessionRetention:
     async def _read(self, unit: Unit[T]) -> T:
         return await self._database.read_long(unit)
 
+    async def _give_up_unfinished(self) -> None:
+        """Mark what the last process did not finish writing: before this one takes requests, so none of its own."""
+        now = self._clock.now_ms()
+        try:
+            await self._database.write(lambda connection: retention.give_up_unfinished(connection, now))
+        except StoreError as error:  # it stays hidden, until the next start
+            log.error("unfinished sessions could not be marked", reason=error.message)
+
     async def _run(self) -> None:
+        await self._give_up_unfinished()
         while True:
             try:
                 if gone := await self.sweep():

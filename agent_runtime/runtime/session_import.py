@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from pathlib import Path
 from typing import BinaryIO
 
 from agent_common.clock import SystemClock
 
 from ..errors import StartError
-from ..sessions import transfer
+from ..sessions import transfer, write_copy
 from ..settings import Settings
 from ..store import Database
 from ..workspace import Home
@@ -29,14 +28,11 @@ def import_session(settings: Settings, path: str, *, keep_permissions: bool) -> 
     async def store(file: BinaryIO) -> tuple[str, list[str]]:
         now = SystemClock().now_ms()
         export = transfer.validate_export(file, now)
-
-        def unit(connection: sqlite3.Connection) -> None:
-            transfer.store_session(connection, file, export, now, keep_permissions=keep_permissions)
-
+        copy = transfer.ImportCopy(file, export, now, keep_permissions=keep_permissions)
         home.prepare()
         database.open()
         try:
-            await database.write(unit, durable=True)
+            await write_copy(database, copy, now)
         finally:
             database.close()
         return export.session_id, [] if keep_permissions else export.rules

@@ -1,7 +1,10 @@
 """The record of sessions: their messages and parts, and the ledger of turns."""
 
 from . import branches, markers, retention, spoken_messages
-from .branches import Branch, RewindResult
+from .branches import RewindResult
+from .copies import SessionCopy, write_at_once, write_copy
+from .copy_shares import CopyShares
+from .forks import Branch, Fork, plan_fork
 from .markers import COMPACTION, Marked, Marker, Shortened
 from .record.approvals import APPROVAL_PART, APPROVAL_PREFIX, approval_id, approvals_shown
 from .record.parts import (
@@ -46,7 +49,9 @@ __all__ = [
     "TURN_ERROR",
     "AgentPrompt",
     "Branch",
+    "CopyShares",
     "Cursor",
+    "Fork",
     "Ids",
     "Marked",
     "Marker",
@@ -58,6 +63,7 @@ __all__ = [
     "Recorder",
     "RewindResult",
     "SessionChoice",
+    "SessionCopy",
     "SessionRow",
     "Shortened",
     "StoredSession",
@@ -75,6 +81,7 @@ __all__ = [
     "markers",
     "note_fallback",
     "past_steps",
+    "plan_fork",
     "reopen_turn",
     "replay",
     "replay_parts",
@@ -87,4 +94,6 @@ __all__ = [
     "tool_name",
     "transfer",
     "unknown_session",
+    "write_at_once",
+    "write_copy",
 ]

@@ -1,4 +1,4 @@
-"""Rewind and fork: rows are hidden and copied, never deleted or rewritten.
+"""Rewind: rows are hidden, never deleted or rewritten.
 
 See docs/reference/sessions.md#going-back-branching-off.
 
@@ -8,22 +8,17 @@ Each function is a unit of work or a part of one. The caller must keep the sessi
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent_common.protocol import METADATA_BYTES, TITLE_CHARACTERS, Usage
+from agent_common.protocol import METADATA_BYTES
 
 from ..errors import Conflict, InvalidRequest, NotFound
-from .markers import COMPACTION, Marker
 from .store import history, rows
 from .store.history import Message, TurnRow
-from .store.ids import Kind
-from .store.listing import CUSTOM, Cursor, unknown_session
+from .store.listing import CUSTOM, unknown_session
 
-COPY = " (copy)"
-_INHERITED = ("principal", "system_prompt_digest", "tools", "packages", "briefs", "schema_version", rows.OUTSIDE_TEXT)
-"""Metadata keys that a fork copies from its parent; all other keys of the product stay with the parent."""
 _HIDE = """
 UPDATE chat_messages SET metadata_json = json_set(metadata_json, '$.hidden_at', :at), updated_at = :now
 WHERE session_id = :session AND (created_at, id) >= (:created, :id)
@@ -64,12 +59,6 @@ SELECT id FROM chat_messages WHERE session_id = ? AND role = 'user'
   AND coalesce(json_extract(metadata_json, '$.queue_enqueued_at'), created_at) > ?
 ORDER BY created_at, id LIMIT 1
 """
-_PREFIX = """
-SELECT * FROM chat_messages WHERE session_id = ? AND (created_at, id) <= (?, ?)
-  AND json_extract(metadata_json, '$.hidden_at') IS NULL AND json_extract(metadata_json, '$.queued_at') IS NULL
-ORDER BY created_at, id
-"""
-_MARKERS = f"SELECT id, data_json FROM chat_parts WHERE message_id = ? AND type = '{COMPACTION}'"  # noqa: S608
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +74,6 @@ class RewindResult:
     def snapshot_id(self) -> str | None:
         """The host's snapshot of the machine from before this message, if any."""
         return self.message.metadata.get("snapshot_id")
-
-
-@dataclass(frozen=True, slots=True)
-class Branch:
-    """The parameters of a fork."""
-
-    parent_id: str
-    message_id: str | None
-    """The last message to copy, by our id or the client's; None: copy all."""
-    title: str | None
-    custom: Mapping[str, Any]
-    ephemeral: bool
 
 
 def resolve_message_id(connection: sqlite3.Connection, session_id: str, name: str) -> str | None:
@@ -177,7 +154,7 @@ def rewind(
     `free_id` also frees the client's id of that message, so that it may be sent again. Raises NotFound
     `unknown_message` for a message that is not shown, and InvalidRequest for one that is not a user's.
     """
-    message = _require_shown(connection, session_id, message_id)
+    message = require_shown(connection, session_id, message_id)
     if message.role != "user":
         raise InvalidRequest("only a user message can be rewound to", faults=[("message_id", "not a user message")])
     if message.steered:
@@ -217,80 +194,6 @@ def _next_hiding(connection: sqlite3.Connection, session_id: str, now: int) -> i
     return max(now, (last[0] or 0) + 1)
 
 
-# ---------------------------------------------------------------- forks
-
-
-def fork(connection: sqlite3.Connection, branch: Branch, new_id: Callable[[Kind], str], now: int) -> str:
-    """Store a session that begins with the messages its parent shows; its id.
-
-    Raises NotFound `unknown_message` for a message that is not shown, InvalidRequest for too much metadata.
-    """
-    last = _require_shown(connection, branch.parent_id, branch.message_id) if branch.message_id else None
-    end: Cursor = (last.created_at, last.id) if last else (2**62, "")
-    source = connection.execute(_PREFIX, (branch.parent_id, *end)).fetchall()
-    child = _insert_child(connection, branch, new_id("ses"), source[-1]["id"] if source else None, now)
-    total = Usage()
-    copies: dict[str, str] = {}
-    for row in source:
-        copy_id = copies[row["id"]] = new_id("msg")
-        connection.execute(
-            "INSERT INTO chat_messages VALUES (?, ?, ?, ?, ?, ?)",
-            (copy_id, child, row["role"], row["metadata_json"], row["created_at"], row["updated_at"]),
-        )
-        _copy_parts(connection, row["id"], copy_id, child, new_id)
-        _move_marker(connection, copy_id, copies)
-        if row["role"] == "assistant":
-            total = total.plus(Usage.model_validate(rows.load(row["metadata_json"]).get("usage", {})))
-    rows.add_usage(connection, child, total, now)
-    return child
-
-
-def _insert_child(connection: sqlite3.Connection, branch: Branch, child: str, last_id: str | None, now: int) -> str:
-    parent = connection.execute("SELECT * FROM chat_sessions WHERE id = ?", (branch.parent_id,)).fetchone()
-    if parent is None:
-        raise unknown_session(branch.parent_id)
-    known: dict[str, Any] = rows.load(parent["metadata_json"])
-    metadata = {key: known[key] for key in _INHERITED if key in known}
-    if title := branch.title or _copied(known.get("title")):
-        metadata["title"] = title
-    if custom := merge_custom(known.get(CUSTOM, {}), branch.custom):
-        metadata[CUSTOM] = custom
-    if branch.ephemeral:
-        metadata["ephemeral"] = True
-    connection.execute(
-        "INSERT INTO chat_sessions (id, agent, workspace_root, model_json, parent_id, parent_message_id, metadata_json,"
-        " created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            *(child, parent["agent"], parent["workspace_root"], parent["model_json"], parent["id"], last_id),
-            *(rows.dump(metadata), now, now),
-        ),
-    )
-    return child
-
-
-def _copy_parts(
-    connection: sqlite3.Connection, message_id: str, copy_id: str, child: str, new_id: Callable[[Kind], str]
-) -> None:
-    """Copy the parts under new ids, with their JSON unchanged."""
-    found = connection.execute('SELECT * FROM chat_parts WHERE message_id = ? ORDER BY "index"', (message_id,))
-    connection.executemany(
-        "INSERT INTO chat_parts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [(new_id("prt"), copy_id, child, *tuple(row)[3:]) for row in found],
-    )
-
-
-def _move_marker(connection: sqlite3.Connection, copy_id: str, copies: Mapping[str, str]) -> None:
-    """Let a copied compaction marker refer to the copies of its messages."""
-    for row in connection.execute(_MARKERS, (copy_id,)).fetchall():
-        if (marker := Marker.from_part(rows.load(row["data_json"]))) is not None:
-            part = rows.dump(marker.with_ids(copies).to_part())
-            connection.execute("UPDATE chat_parts SET data_json = ? WHERE id = ?", (part, row["id"]))
-
-
-def _copied(title: str | None) -> str | None:
-    return title[: TITLE_CHARACTERS - len(COPY)] + COPY if title else None
-
-
 # ---------------------------------------------------------------- what is known of a session
 
 
@@ -324,7 +227,8 @@ def unarchive(connection: sqlite3.Connection, session_id: str, now: int) -> None
     connection.execute("UPDATE chat_sessions SET archived_at = NULL, updated_at = ? WHERE id = ?", (now, session_id))
 
 
-def _require_shown(connection: sqlite3.Connection, session_id: str, name: str) -> Message:
+def require_shown(connection: sqlite3.Connection, session_id: str, name: str) -> Message:
+    """Return a message by the client's id or by ours. Raises NotFound `unknown_message`."""
     message_id = resolve_message_id(connection, session_id, name)
     message = history.message(connection, message_id) if message_id else None
     if message is None or not message.shown:

@@ -1,7 +1,8 @@
 """Deletion of old sessions: which ones, and in what order. Each function is a part of a unit of work.
 
 A session is first marked, which hides it at once. Then its messages are deleted, a few at a time, and its own row last.
-After a crash a marked session stays hidden, and the next process deletes the rest of it.
+After a crash a marked session stays hidden, and the next process deletes the rest of it. So it does with a session that
+was being written.
 """
 
 from __future__ import annotations
@@ -159,6 +160,27 @@ def note_import(connection: sqlite3.Connection, session_id: str, now: int) -> No
     )
 
 
+def hide_unfinished(connection: sqlite3.Connection, session_id: str) -> None:
+    """Hide a session that is being written until `show_finished`."""
+    connection.execute(
+        "INSERT INTO session_retention (session_id, marked_at) VALUES (?, ?)"
+        " ON CONFLICT DO UPDATE SET marked_at = excluded.marked_at",
+        (session_id, _UNFINISHED),
+    )
+
+
+def show_finished(connection: sqlite3.Connection, session_id: str) -> None:
+    connection.execute("UPDATE session_retention SET marked_at = NULL WHERE session_id = ?", (session_id,))
+
+
+def give_up_unfinished(connection: sqlite3.Connection, now: int, session_id: str | None = None) -> None:
+    """Have a session deleted that will not be finished; None: all."""
+    connection.execute(
+        "UPDATE session_retention SET marked_at = ? WHERE marked_at = ? AND session_id = coalesce(?, session_id)",
+        (now, _UNFINISHED, session_id),
+    )
+
+
 def read_clock(connection: sqlite3.Connection, wall: int) -> int:
     """Return the time used for aging: the last one, advanced by the time since then but by at most a week per downtime.
     A wall clock that has jumped thus counts for at most a week (docs/reference/storage.md)."""
@@ -180,10 +202,12 @@ FROM (SELECT session_id, count(*) AS parts FROM chat_parts GROUP BY session_id) 
 JOIN chat_sessions s ON s.id = p.session_id
 GROUP BY 1
 """
-_MARKED = "SELECT session_id FROM session_retention WHERE marked_at IS NOT NULL"
+_UNFINISHED = 0
+"""In the place of the time of a mark: the session is hidden like a marked one, but not deleted."""
+_MARKED = f"SELECT session_id FROM session_retention WHERE marked_at > {_UNFINISHED}"  # noqa: S608  a constant
 _KEPT = """
 SELECT 1 FROM chat_sessions s WHERE s.id = ?
-  AND NOT EXISTS (SELECT 1 FROM session_retention r WHERE r.session_id = s.id AND r.marked_at IS NOT NULL)
+  AND NOT EXISTS (SELECT 1 FROM session_retention r WHERE r.session_id = s.id AND r.marked_at > 0)
 """
 _DELETE_PARTS = f"""
 DELETE FROM chat_parts WHERE rowid IN (SELECT rowid FROM chat_parts WHERE message_id = ? LIMIT {_AT_ONCE})

@@ -121,4 +121,5 @@ SELECT m.id, m.session_id, m.role FROM json_each(?) AS asked JOIN chat_messages 
 JOIN chat_sessions s ON s.id = m.session_id
 WHERE (s.archived_at IS NULL OR json_extract(s.metadata_json, '$.succeeded_at') IS NOT NULL)
   AND json_extract(m.metadata_json, '$.hidden_at') IS NULL
+  AND NOT EXISTS (SELECT 1 FROM session_retention r WHERE r.session_id = s.id AND r.marked_at IS NOT NULL)
 """

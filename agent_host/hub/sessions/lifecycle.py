@@ -25,7 +25,6 @@ from agent_common.protocol.hub import (
     ProtocolError,
     RateLimited,
     SessionInfo,
-    SessionType,
     allows,
     begin,
     overdue_times,
@@ -37,8 +36,9 @@ from ..audit import HubAudit
 from ..deadlines import Deadlines
 from ..delivery import Cursor, Delivery
 from ..limits import HubLimits
-from ..live_session import LiveSession, OnPosted, opening_bytes, posted
-from ..store import Conflict, HubStore, OpenSession, Row, Submission, TasksEnd, Violation
+from ..live_session import LiveSession, OnPosted, posted
+from ..opened_sessions import session_bytes
+from ..store import Conflict, HubStore, Row, Submission, TasksEnd, Violation
 from .posting import Posting
 from .table import SessionTable
 
@@ -88,7 +88,7 @@ class Lifecycle:
         """Sessions that cannot be read now, each with the attempts so far."""
         self.is_shared = False
         """Whether other hubs act on the same sessions: then what is overdue is claimed, so that one of them does."""
-        posting.on_appended = table.on_loaded = self._follow_up
+        posting.on_appended, table.on_loaded = self._follow_up, self._on_loaded
 
     # ---------------------------------------------------------------- open and close
 
@@ -101,9 +101,9 @@ class Lifecycle:
         _check_rules(creator, targets, opening.type)
         ancestors = _ancestors(creator, targets, parent)
         info = self._new_info(creator, targets, opening, session_type.version, ancestors)
-        if creator.opened_bytes + opening_bytes(info) > self._most_opened:
-            raise RateLimited(f"the open sessions of {creator.name} hold {self._most_opened} bytes; close some")
-        return self._begin(session_type, info, [creator, *targets])
+        folded = begin(session_type, info)
+        creator.require_space(info.session_id, session_bytes(session_type, folded), self._most_opened)
+        return self._begin(LiveSession(session_type, folded, set()), [creator, *targets])
 
     async def find_opened(self, creator: Agent, opening: Opening) -> LiveSession | None:
         """The session that was opened with the same key before. Raises ProtocolError if it is another one."""
@@ -141,15 +141,14 @@ class Lifecycle:
             pending_acks=tuple(one.agent_id for one in targets),
         )
 
-    def _begin(self, session_type: SessionType[Any], info: SessionInfo, members: list[Agent]) -> LiveSession:
-        session = LiveSession(session_type, begin(session_type, info), set())
+    def _begin(self, session: LiveSession, members: list[Agent]) -> LiveSession:
+        info = session.folded.info
         cursors = [Cursor(self._delivery.inboxes.of(one), session) for one in members]
         rows: list[Row] = [session.to_row(self._invite_ms), *(one.to_row() for one in cursors)]
         self._table.add(session)
         for cursor in cursors:
             self._delivery.add(cursor)
-        members[0].created += 1
-        members[0].opened_bytes += opening_bytes(info)
+        self._posting.count(session)
         created = self._audit.note(
             "session_created", agent_id=info.creator_id, session_id=info.session_id, type=info.type,
             participants=[one.name for one in info.participants],
@@ -227,6 +226,10 @@ class Lifecycle:
 
     # ---------------------------------------------------------------- what follows from the log
 
+    def _on_loaded(self, session: LiveSession) -> None:
+        self._posting.count(session)
+        self._follow_up(session)
+
     def _follow_up(self, session: LiveSession) -> None:
         """Do what the log asks for. Also after a restart, so that a crash in between has no effect."""
         if session.is_loading:
@@ -261,20 +264,22 @@ class Lifecycle:
 
     # ---------------------------------------------------------------- what is overdue
 
-    async def load_open(self) -> list[OpenSession]:
+    async def load_open(self) -> None:
         """Look after all sessions that are open: read those whose log goes on after their snapshot, do in those in
-        memory what their logs ask for, and remember when the others are due."""
-        found = await self._store.open_sessions()
-        for one in found:
+        memory what their logs ask for, count the others, and remember when they are due."""
+        for one in await self._store.open_sessions():
             live = self._table.live.get(one.session_id)
+            creator = self._agents.find(one.creator_id)
             if live is not None:
                 self._follow_up(live)
-            elif one.has_tail:
+                continue
+            if creator is not None:
+                creator.opened.put(one.session_id, one.size)
+            if one.has_tail:
                 if not await self._table.try_to_load(one.session_id):
                     self._try_later(one.session_id)
             elif one.due_at is not None:
                 self.deadlines.schedule(one.session_id, one.due_at)
-        return found
 
     def _on_due(self, session_id: str) -> None:
         self._table.use(session_id, partial(self._on_read, session_id))
@@ -366,7 +371,7 @@ def _check_rules(creator: Agent, targets: list[Agent], session_type: str) -> Non
     rule = creator.rule
     if not allows(rule.session_types.initiate, session_type):
         raise AccessDeniedError(f"the rule of {creator.name} does not let it open a {session_type}")
-    if rule.max_concurrent_sessions is not None and creator.created >= rule.max_concurrent_sessions:
+    if rule.max_concurrent_sessions is not None and len(creator.opened) >= rule.max_concurrent_sessions:
         raise RateLimited(f"the rule of {creator.name} allows {rule.max_concurrent_sessions} open sessions")
     for target in targets:
         if not allows(rule.access.outbound_to, target.name):

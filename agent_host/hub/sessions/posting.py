@@ -8,7 +8,7 @@ read again and what was not written is checked anew.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -35,7 +35,8 @@ from ..agents import Agent, Agents
 from ..delivery import Delivery
 from ..envelope_ids import EnvelopeIds
 from ..limits import HubLimits
-from ..live_session import DECIDING, NOT_STORED, LiveSession, OnPosted, Post, opening_bytes, read_fired
+from ..live_session import DECIDING, NOT_STORED, LiveSession, OnPosted, Post, read_fired
+from ..opened_sessions import session_bytes
 from ..owned_tasks import OwnedTasks
 from ..store import Conflict, EnvelopeRow, HubStore, Row, Submission
 from .recipients import Recipients
@@ -145,8 +146,12 @@ class Posting:
         )
         body = _body(envelope)
         folded = _by_type(session, partial(fold, session.type, before, envelope))
+        if has_new_variables := _variables(session, folded) is not _variables(session, before):
+            self._require_space(session, folded)
         dropped = self.recipients.count(session, post)
         session.folded = folded
+        if has_new_variables or folded.info.state != before.info.state:
+            self.count(session)
         row = EnvelopeRow(
             envelope.session_id,
             envelope.sequence,
@@ -170,9 +175,7 @@ class Posting:
         self.on_appended(session)
 
     def _wants_snapshot(self, session: LiveSession, before: FoldedSession) -> bool:
-        state = session.folded.info.state
-        if state != before.info.state:
-            self._follow_creator(before, session.folded)
+        if session.folded.info.state != before.info.state:
             return True
         behind = session.folded.sequence - session.snapshot_sequence
         return session.snapshot_sequence < 0 or behind >= self._limits.snapshot_every
@@ -230,8 +233,8 @@ class Posting:
             except Exception as error:  # noqa: BLE001
                 log.error("hub_session_unreadable", session=session.session_id, why=str(error))
                 await asyncio.sleep(1.0)
-        self._follow_creator(session.folded, folded)
         session.folded, session.snapshot_sequence = folded, stored.row.snapshot_sequence
+        self.count(session)
         session.fired |= read_fired(stored.row.fired)
         await self._catch_up(session, posts)
 
@@ -239,7 +242,7 @@ class Posting:
         """A session whose opening could not be stored: leave no trace of it, and tell those who wait."""
         before = session.folded
         session.folded = replace(before, info=replace(before.info, state="closed", close_reason=NOT_STORED))
-        self._follow_creator(before, session.folded)
+        self.count(session)
         session.is_loading = False
         self._table.drop(session)
         for post in posts:
@@ -289,19 +292,32 @@ class Posting:
         before = session.folded
         if envelope.sequence > before.sequence:
             session.folded = fold(session.type, before, envelope)
-            self._follow_creator(before, session.folded)
+            self.count(session)
         session.committed = envelope.sequence
         session.known = max(session.known, session.committed)
         self._delivery.count(session, envelope)
         self._deliver(session, envelope)
 
-    def _follow_creator(self, before: FoldedSession, after: FoldedSession) -> None:
-        """Keep the number of open sessions of the creator, and their size."""
-        creator = self._agents.find(before.info.creator_id)
-        if creator is not None and before.info.is_over != after.info.is_over:
-            change = before.info.is_over - after.info.is_over
-            creator.created += change
-            creator.opened_bytes = max(0, creator.opened_bytes + change * opening_bytes(after.info))
+    def count(self, session: LiveSession) -> None:
+        """Count a session among the open ones of its creator, as it is now."""
+        creator = self._agents.find(session.folded.info.creator_id)
+        if creator is None:
+            return
+        if session.folded.info.is_over:
+            creator.opened.remove(session.session_id)
+        else:
+            creator.opened.put(session.session_id, session_bytes(session.type, session.folded))
+
+    def _require_space(self, session: LiveSession, folded: FoldedSession) -> None:
+        """Raise RateLimited if the variables do not fit the share of the session's creator, whoever sets them."""
+        creator = self._agents.find(folded.info.creator_id)
+        if creator is not None:
+            size = session_bytes(session.type, folded)
+            creator.require_space(session.session_id, size, self._limits.opened_bytes)
+
+
+def _variables(session: LiveSession, folded: FoldedSession) -> Mapping[str, Any]:
+    return session.type.variables(folded.state)
 
 
 def _by_type(session: LiveSession, call: Callable[[], Result]) -> Result:

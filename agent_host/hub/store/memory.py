@@ -127,7 +127,9 @@ class MemoryStore:
 
     async def open_sessions(self) -> list[OpenSession]:
         return [
-            OpenSession(name, row.creator_id, row.due_at, len(rows.envelopes) > row.snapshot_sequence)
+            OpenSession(
+                name, row.creator_id, row.due_at, len(rows.envelopes) > row.snapshot_sequence, len(row.snapshot)
+            )
             for name, rows in self._sessions.items()
             if (row := rows.row) is not None and row.closed_at is None
         ]

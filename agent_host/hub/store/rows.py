@@ -238,6 +238,8 @@ class OpenSession:
     due_at: int | None
     has_tail: bool
     """Whether its log goes on after its snapshot."""
+    size: int
+    """Characters of its snapshot."""
 
 
 PAGE_BYTES = 512 << 10

@@ -187,11 +187,12 @@ class Sharing:
         query = query.where(and_(table.agent_id == agent_id, ~table.done))
         return await self._database.run(lambda connection: [CursorRow(*row) for row in connection.execute(query)])
 
-    async def count_open(self, creator_id: str) -> int:
-        """How many sessions of an agent's are open."""
+    async def open_sizes(self, creator_id: str) -> dict[str, int]:
+        """The open sessions of an agent, with the sizes of their snapshots."""
         is_open = and_(hub_sessions.c.creator_id == creator_id, hub_sessions.c.closed_at.is_(None))
-        query = select(func.count()).select_from(hub_sessions).where(is_open)
-        return await self._database.run(lambda connection: connection.execute(query).scalar() or 0)
+        query = select(hub_sessions.c.session_id, func.length(hub_sessions.c.snapshot).label("size")).where(is_open)
+        found = await self._database.run(lambda connection: connection.execute(query).all())
+        return {one.session_id: one.size for one in found}
 
 
 def _free_slot(connection: Connection) -> int:

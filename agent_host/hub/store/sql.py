@@ -79,7 +79,11 @@ class SqlStore:
             )
         )
         query = select(
-            hub_sessions.c.session_id, hub_sessions.c.creator_id, hub_sessions.c.due_at, has_tail.label("has_tail")
+            hub_sessions.c.session_id,
+            hub_sessions.c.creator_id,
+            hub_sessions.c.due_at,
+            has_tail.label("has_tail"),
+            func.length(hub_sessions.c.snapshot),
         ).where(hub_sessions.c.closed_at.is_(None))
         return await self._read(lambda connection: [OpenSession(*row) for row in connection.execute(query)])
 

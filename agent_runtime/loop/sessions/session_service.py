@@ -32,7 +32,19 @@ from agent_common.telemetry import logger
 
 from ...context import read_view, tool_definition
 from ...errors import Conflict, StoreError
-from ...sessions import Branch, StoredSession, branches, listing, rows, transfer, unknown_session
+from ...sessions import (
+    Branch,
+    CopyShares,
+    SessionCopy,
+    StoredSession,
+    branches,
+    listing,
+    plan_fork,
+    rows,
+    transfer,
+    unknown_session,
+    write_copy,
+)
 from ..compaction.service import CompactionService
 from ..core.live_sessions import LiveSession
 from ..services import LoopServices
@@ -67,11 +79,14 @@ class SessionService:
         services: LoopServices,
         compaction: CompactionService,
         redactor: Redactor | None = None,
+        copy_bytes: int = 0,
     ) -> None:
+        """`copy_bytes`: how large forks and imports may make the database; 0: as large as the disk."""
         self._services = services
         self._compaction = compaction
         self._redactor = redactor or Redactor()
         """Redacts every export."""
+        self._copy_shares = CopyShares(services.database, copy_bytes)
 
     # -- reading
 
@@ -213,14 +228,18 @@ class SessionService:
         return await self._detail(session, name)
 
     async def fork(self, principal: str, name: str, asked: ForkRequest) -> SessionDetail:
-        """Create a session as a copy of this one. Raises Conflict `session_busy`, NotFound `unknown_message`."""
+        """Create a session as a copy of this one. Raises Conflict `session_busy`, NotFound `unknown_message`,
+        StorageFull."""
         session = await self._find(principal, name)
         branch = Branch(session.id, asked.message_id, asked.title, asked.metadata, asked.ephemeral)
+        now = session.next_timestamp(self._services.clock.now_ms())
+        new_id = self._services.ids.new
         with self._services.admission.hold(session):
-            child = await self._write(
-                session, lambda connection, now: branches.fork(connection, branch, self._services.ids.new, now)
+            fork = await self._services.database.read_long(
+                lambda connection: plan_fork(connection, branch, new_id, now)
             )
-        return await self.get(principal, child)
+            await self._store_copy(principal, fork, fork.size, now)
+        return await self.get(principal, fork.session_id)
 
     async def rewind(self, principal: str, name: str, message_id: str) -> RewindReply:
         """Hide a user message and all later ones. Raises Conflict, NotFound `unknown_message`, InvalidRequest."""
@@ -275,23 +294,23 @@ class SessionService:
 
     async def import_session(self, principal: str, file: BinaryIO, *, keep_permissions: bool) -> ImportedSession:
         """Store an exported session. Raises InvalidRequest with the line at fault, Conflict `session_exists` or
-        `other_principal`."""
+        `other_principal`, StorageFull."""
         now = self._services.clock.now_ms()
         session_import = await asyncio.to_thread(transfer.validate_export, file, now)
         if session_import.principal != principal:
             text = f"the session belongs to {session_import.principal}: send X-Agent-User: {session_import.principal}"
             raise Conflict(text, code="other_principal")
-        await self._services.database.write(
-            lambda connection: transfer.store_session(
-                connection, file, session_import, now, keep_permissions=keep_permissions
-            ),
-            durable=True,
-        )
+        copy = transfer.ImportCopy(file, session_import, now, keep_permissions=keep_permissions)
+        await self._store_copy(principal, copy, copy.size, now)
         stored = await self.get(principal, session_import.session_id)
         left_out = [] if keep_permissions else session_import.rules
         return ImportedSession(**dict(stored), permissions_left_out=left_out)
 
     # -- helpers
+
+    async def _store_copy(self, principal: str, copy: SessionCopy, size: int, now: int) -> None:
+        async with self._copy_shares.hold(principal, size):
+            await write_copy(self._services.database, copy, now)
 
     async def _find(self, principal: str, name: str) -> LiveSession:
         found = await self._services.live_sessions.get(principal, name)

@@ -160,6 +160,8 @@ class Subagents:
         def unit(connection: sqlite3.Connection) -> None:
             rows.insert_session(connection, session, now)
             branches.update_metadata(connection, session.id, {}, dict(request.metadata), now)
+            if turn.session.outside_text.seen:  # the caller has written the prompt
+                rows.mark_outside_text(connection, session.id)
             rows.insert_turn(connection, row, now)
 
         return unit

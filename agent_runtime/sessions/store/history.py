@@ -100,7 +100,8 @@ def session(connection: sqlite3.Connection, session_id: str) -> SessionRow | Non
         "SELECT s.*, p.body, (SELECT max(created_at) FROM chat_messages m WHERE m.session_id = s.id) AS last_ms,"
         " EXISTS (SELECT 1 FROM chat_parts o WHERE o.session_id = s.id"
         " AND (o.type IN ('dynamic-tool', 'tool-web_fetch', 'tool-web_search', 'tool-task', 'tool-spawn_agent')"
-        " OR (o.type = 'tool-bash' AND o.data_json LIKE '%\"egress_bytes\":%'))) AS outside"
+        " OR (o.type = 'tool-bash' AND o.data_json LIKE '%\"egress_bytes\":%')"
+        " OR (o.type = 'tool-tool_search' AND o.data_json LIKE '%\"outside_text\":%'))) AS outside"
         " FROM chat_sessions s LEFT JOIN system_prompts p"
         " ON p.digest = json_extract(s.metadata_json, '$.system_prompt_digest') WHERE s.id = ?"
         " AND NOT EXISTS (SELECT 1 FROM session_retention r WHERE r.session_id = s.id AND r.marked_at IS NOT NULL)",

@@ -18,6 +18,8 @@ from .streaming_text import UPSERT_PART
 Row = sqlite3.Row
 OUTSIDE_TEXT = "outside_text"
 """Key of a session's metadata: it holds text of others."""
+COPIED_BYTES = "copied_bytes"
+"""Key of a session's metadata: how much it had when it was forked or imported."""
 
 
 @dataclass(frozen=True, slots=True)

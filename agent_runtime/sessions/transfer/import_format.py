@@ -96,9 +96,10 @@ COLUMNS: dict[str, dict[str, Check]] = {
 """Kind of line -> its columns in the table's order, each with its check."""
 
 
-def read_lines(file: BinaryIO) -> Iterator[tuple[int, Line]]:
-    """Yield number and content of each line. Raises InvalidRequest for an invalid line."""
-    for number, raw in enumerate(file, 1):
+def read_lines(file: BinaryIO, first: int = 1) -> Iterator[tuple[int, Line]]:
+    """Yield number and content of each line; `first` is the number of the next one. Raises InvalidRequest for an
+    invalid line."""
+    for number, raw in enumerate(file, first):
         if not raw.strip():
             continue
         try:

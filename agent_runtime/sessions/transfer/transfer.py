@@ -11,6 +11,7 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
+from os import SEEK_END
 from typing import BinaryIO
 
 from pydantic_core import to_json
@@ -19,9 +20,10 @@ from agent_common.redaction import Redactor
 
 from ...errors import Conflict, InvalidRequest
 from .. import retention
+from ..copies import OutOfTime
 from ..store.agent_prompts import IMPORTED
 from ..store.listing import read_transaction, unknown_session
-from ..store.rows import dump
+from ..store.rows import COPIED_BYTES, dump
 from .import_format import COLUMNS, Line, SessionImport, read_lines
 
 _PRIVATE = ("model_json", "permissions_json", "metadata_json", "data_json", "body", "tool_call_id", "workspace_root")
@@ -133,38 +135,49 @@ def validate_export(file: BinaryIO, now: int) -> SessionImport:
     return session_import
 
 
-def store_session(
-    connection: sqlite3.Connection,
-    file: BinaryIO,
-    session_import: SessionImport,
-    now: int,
-    *,
-    keep_permissions: bool = False,
-) -> None:
-    """Store a checked export as a part of the caller's transaction.
+class ImportCopy:
+    """A SessionCopy of a checked export.
 
     What would hold here only because the file says so is left out: the session's own rules, unless the importer keeps
     them, and a parent that is not a session of the same principal. The session is marked, and gets this agent's prompts
-    in place of those that the file brought. Raises Conflict `session_exists` if the session exists here, InvalidRequest
-    for rows that belong to another one.
+    in place of those that the file brought.
     """
-    if connection.execute("SELECT 1 FROM chat_sessions WHERE id = ?", (session_import.session_id,)).fetchone():
-        raise Conflict(f"session {session_import.session_id} exists already", code="session_exists")
-    file.seek(0)
-    for number, line in read_lines(file):
-        try:
-            _insert(connection, line if line["type"] != "session" else _adopted(connection, line, keep_permissions))
-        except sqlite3.IntegrityError as error:
-            fault = f"it exists already, in another session ({error})"
-            raise InvalidRequest("the export cannot be stored", faults=[(f"line {number}", fault)]) from error
-    retention.note_import(connection, session_import.session_id, now)
+
+    def __init__(
+        self, file: BinaryIO, session_import: SessionImport, now: int, *, keep_permissions: bool = False
+    ) -> None:
+        self.session_id = session_import.session_id
+        self.size = file.seek(0, SEEK_END)
+        self._file, self._now, self._keep_permissions = file, now, keep_permissions
+        self._offsets = {0: 0}
+        """Number of lines -> the bytes that they have, for each number at which a step has begun."""
+
+    def begin(self, connection: sqlite3.Connection) -> None:
+        """Raises Conflict `session_exists` if the session exists here, InvalidRequest."""
+        if connection.execute("SELECT 1 FROM chat_sessions WHERE id = ?", (self.session_id,)).fetchone():
+            raise Conflict(f"session {self.session_id} exists already", code="session_exists")
+        self._file.seek(0)
+        number, line = next(read_lines(self._file))
+        _insert(connection, number, _adopted(connection, line, self.size, self._keep_permissions))
+        retention.note_import(connection, self.session_id, self._now)
+
+    def step(self, connection: sqlite3.Connection, position: int, out_of_time: OutOfTime) -> int | None:
+        """Raises InvalidRequest for rows that belong to another session."""
+        self._file.seek(self._offsets[position])
+        for number, line in read_lines(self._file, position + 1):
+            if line["type"] != "session":
+                _insert(connection, number, line)
+            if out_of_time():
+                self._offsets[number] = self._file.tell()
+                return number
+        return None
 
 
-def _adopted(connection: sqlite3.Connection, line: Line, keep_permissions: bool) -> Line:
+def _adopted(connection: sqlite3.Connection, line: Line, size: int, keep_permissions: bool) -> Line:
     """Return the session's line as it may be stored here."""
     data: Line = dict(line["data"])
     metadata = json.loads(data["metadata_json"])  # noqa: TID251  import_format has checked it
-    data["metadata_json"] = dump({**metadata, IMPORTED: True})
+    data["metadata_json"] = dump({**metadata, IMPORTED: True, COPIED_BYTES: size})
     if not keep_permissions:
         data["permissions_json"] = "[]"
     parent = (data["parent_id"], data["parent_message_id"], metadata["principal"])
@@ -179,10 +192,13 @@ SELECT 1 FROM chat_sessions s WHERE s.id = ?1 AND json_extract(s.metadata_json, 
 """
 
 
-def _insert(connection: sqlite3.Connection, line: Line) -> None:
+def _insert(connection: sqlite3.Connection, number: int, line: Line) -> None:
     data = line["data"]
-    statement = _INSERT[line["type"]]
-    connection.execute(statement, [data[name] for name in COLUMNS[line["type"]]])
+    try:
+        connection.execute(_INSERT[line["type"]], [data[name] for name in COLUMNS[line["type"]]])
+    except sqlite3.IntegrityError as error:
+        fault = f"it exists already, in another session ({error})"
+        raise InvalidRequest("the export cannot be stored", faults=[(f"line {number}", fault)]) from error
 
 
 _INSERT = {

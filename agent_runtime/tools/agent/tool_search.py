@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from ...ports import ToolContext, ToolSpec
+from ...ports import OUTSIDE_TEXT_KEY, ToolContext, ToolSpec
 from ..core.contract import Output, Tool
 
 MAX_MATCHES = 10
@@ -39,7 +39,8 @@ def tool_search_tool() -> Tool:
         if held is None or not held.has_any():
             return Output({"matches": [], "note": NOTHING_DEFERRED_NOTE})
         found = await asyncio.to_thread(held.search, arguments["query"], MAX_MATCHES)
-        context.outside_text.seen |= any(spec.source == "mcp" for spec in found)
+        from_outside = any(spec.source == "mcp" for spec in found)
+        context.outside_text.seen |= from_outside
         data: dict[str, Any] = {
             "matches": [{"id": spec.name, "description": spec.details or spec.description} for spec in found]
         }
@@ -47,7 +48,11 @@ def tool_search_tool() -> Tool:
             data["servers"] = [{"name": name, "instructions": text} for name, text in instructions.items()]
         if not found:
             data["note"] = NO_MATCH_NOTE
-        return Output(data, added_tools=tuple(spec.name for spec in found if held.is_hidden(spec.name)))
+        return Output(
+            data,
+            metadata={OUTSIDE_TEXT_KEY: True} if from_outside else {},  # by which a later process knows it
+            added_tools=tuple(spec.name for spec in found if held.is_hidden(spec.name)),
+        )
 
     spec = ToolSpec("tool_search", DESCRIPTION, PARAMETERS, read_only=True, idempotent=True)
     return Tool(

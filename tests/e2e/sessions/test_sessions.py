@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -292,6 +293,27 @@ def test_a_rewind_that_cannot_be(agent: Runtime) -> None:
     assert_problem(agent.post(path, {"message_id": reply}), 404, "unknown_message")
 
 
+def test_a_user_has_a_share_of_the_room_for_copies(start: Start, provider: ScriptedProvider) -> None:
+    """Else the forks of one user would fill the disk, or what it imports, which is a copy too."""
+    agent = start(AGENT_COPIES_MB=4)
+    ann, bob = ({"X-Agent-User": name} for name in ("ann", "bob"))
+    provider.script.replace([Say("x" * 300_000), Say("short")])
+    ids = list[str]()
+    for user in (ann, bob):
+        agent.chat("go", session_id="s", user=user["X-Agent-User"])
+        ids.append(agent.http.get("/sessions/s", headers=user).json()["id"])
+    exported = agent.http.get("/sessions/s/export", headers=ann).content
+    forks = [agent.post(f"/sessions/{ids[0]}/fork", {}, **ann) for _ in range(12)]
+    assert [one.status_code for one in forks[:2]] == [201, 201]
+    assert "your forked and imported sessions hold" in assert_problem(forks[-1], 507, "no_room")["detail"]
+    anew = re.sub(rb"(ses|msg|prt)_0", rb"\1_f", exported)
+    imported = agent.http.post("/sessions/import", content=anew, headers=ann)
+    assert "AGENT_COPIES_MB" in assert_problem(imported, 507, "no_room")["detail"]
+    provider.script.replace([Say("on")])
+    assert agent.chat("go on", session_id="s", user="ann").status_code == 200
+    assert agent.post(f"/sessions/{ids[1]}/fork", {}, **bob).status_code == 201, "others have room"
+
+
 def test_a_fork_goes_its_own_way(agent: Runtime) -> None:
     session = talk(agent, "say:a", "say:b")
     agent.http.patch(f"/sessions/{session}", json={"title": "Plans", "metadata": {"k": 1}})
@@ -337,6 +359,7 @@ def test_an_export_goes_to_another_agent_and_goes_on_there(
         assert list(map(tuple, other.sql(query, session))) == list(map(tuple, agent.sql(query, session)))
     imported = session_row(other, session)
     assert imported["metadata_json"].pop("outside_text"), "whoever has written it"
+    assert imported["metadata_json"].pop("copied_bytes") == len(exported.content)
     assert imported == session_row(agent, session)
     assert (
         other.get(f"/sessions/{session}/prompt").json()["messages"]

@@ -114,6 +114,23 @@ def test_what_a_subagent_has_read_is_known_after_a_restart(agent: Runtime) -> No
     agent.post(f"/chat/{session}/abort", {}, **{"X-Agent-User": "alice"})
 
 
+def test_what_a_caller_has_read_is_known_in_the_session_of_its_subagent(agent: Runtime) -> None:
+    """It may stand in the prompt, and whoever forks that session goes on with it."""
+    manifest = "description: Helps.\nmode: subagent\ninspectable: true\nprompt: Help.\n"
+    (agent.data_dir / "agents").mkdir(exist_ok=True)
+    (agent.data_dir / "agents" / "helper.yaml").write_text(manifest)
+    agent.process.kill9()
+    agent.start()
+    helps = Call("task", {"subagent_type": "helper", "prompt": EVIL})
+    agent.provider.script.replace([Call("page", {}), helps, Say("I see"), Say("done")])
+    reply = agent.chat("delegate", session_id=fresh("s"), user="alice").json()
+    called = reply["tool_outputs"][-1]["output"]["data"]["session_id"]
+    fork = agent.post(f"/sessions/{called}/fork", {}, **{"X-Agent-User": "alice"}).json()["id"]
+    agent.provider.script.replace([Call("write", {"path": "AGENTS.md", "content": EVIL}), Say("done")])
+    assert agent.chat("go on", session_id=fork, user="alice", agent="default").status_code == 202, "a person is asked"
+    agent.post(f"/chat/{fork}/abort", {}, **{"X-Agent-User": "alice"})
+
+
 def test_what_a_command_wrote_is_left_out_after_a_crash(agent: Runtime) -> None:
     """It never ended, so that nobody compared the files."""
     file = agent.data_dir / "workspace" / "AGENTS.md"
@@ -144,6 +161,24 @@ def test_what_mcp_servers_say_of_their_tools_is_text_from_outside(tmp_path: Path
             for name, calls in (("writer", [write]), ("default", [Call("tool_search", {"query": "t"}), write])):
                 provider.script.replace([*calls, Say("done")])
                 assert agent.chat("go", session_id=name, agent=name).status_code == 202, name
+
+
+def test_what_a_search_for_tools_has_shown_is_known_after_a_restart(tmp_path: Path) -> None:
+    """Also when the server is gone, so that its tools are in no list."""
+    tool = {"name": "t", "description": EVIL, "inputSchema": OBJECT}
+    with hostile_server(lambda _: {"tools": [tool]}) as url, ScriptedProvider() as provider:
+        (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"evil": {"url": url}}}))
+        with Runtime(provider, tmp_path) as agent:
+            agent.meets_its_servers()
+            provider.script.replace([Call("tool_search", {"query": "t"}), Say("done")])
+            assert EVIL in agent.chat("go", session_id="s").text
+            told = provider.completions[-1].messages[-1]["content"]
+            assert "outside_text" not in told, "it is of no use to the model"
+            agent.process.kill9()
+            (tmp_path / "mcp.json").unlink()
+            agent.start()
+            provider.script.replace([Call("write", {"path": "AGENTS.md", "content": EVIL}), Say("done")])
+            assert agent.chat("go on", session_id="s").status_code == 202, "a person is asked"
 
 
 def test_an_agent_that_has_read_nothing_writes_as_before(agent: Runtime) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from agent_runtime.memory.sources import session_indexer
 from agent_runtime.ports import MemoryHit
-from agent_runtime.sessions import branches, rows
+from agent_runtime.sessions import branches, retention, rows
 
 from .world import World, world
 
@@ -99,7 +99,7 @@ async def test_the_session_itself_is_found_where_its_model_does_not_see_it(here:
 async def test_copies_are_told_once_and_asides_not_at_all(here: World) -> None:
     session = await here.begin()
     turn = await here.talk(session, "Note this.", GARDEN)
-    await here.fork(session)
+    whole = await here.fork(session)
     aside = await here.fork(session, ephemeral=True)
     await here.talk(aside, "And the hazel bush?", "It is young.")
     helper = await here.begin(parent=(session, turn.message_id))
@@ -107,6 +107,10 @@ async def test_copies_are_told_once_and_asides_not_at_all(here: World) -> None:
     assert await here.texts("walnut hazel cherry") == [GARDEN]
     await here.write(lambda c: rows.archive(c, session, here.clock.now_ms()))
     assert await here.texts("walnut") == [GARDEN], "the fork is still there"
+    await here.write(lambda connection: retention.hide_unfinished(connection, whole))
+    assert await here.texts("walnut") == [], "a session that is still being written"
+    await here.write(lambda connection: retention.show_finished(connection, whole))
+    assert await here.texts("walnut") == [GARDEN]
 
 
 async def test_long_texts_are_found_by_their_passages(here: World) -> None:

@@ -15,7 +15,19 @@ from agent_runtime.memory import MemoryAnswer, MemoryService, SavedFact
 from agent_runtime.memory.service import NOT_INDEXED_YET
 from agent_runtime.ports import MemoryHit
 from agent_runtime.runtime import MIGRATIONS
-from agent_runtime.sessions import Branch, Ids, Marker, MessageRow, NewSession, NewTurn, branches, markers, rows
+from agent_runtime.sessions import (
+    Branch,
+    Ids,
+    Marker,
+    MessageRow,
+    NewSession,
+    NewTurn,
+    branches,
+    markers,
+    plan_fork,
+    rows,
+    write_at_once,
+)
 from agent_runtime.sessions.store.rows import PartRow
 from agent_runtime.store import Database
 from agent_runtime.workspace import Home
@@ -110,7 +122,11 @@ class World:
 
     async def fork(self, session: str, *, ephemeral: bool = False) -> str:
         branch = Branch(session, None, None, {}, ephemeral)
-        return await self.write(lambda connection: branches.fork(connection, branch, self.ids.new, self.clock.now_ms()))
+        fork = await self.database.read(
+            lambda connection: plan_fork(connection, branch, self.ids.new, self.clock.now_ms())
+        )
+        await self.write(lambda connection: write_at_once(connection, fork))
+        return fork.session_id
 
     async def compact(self, session: str, tail: NewTurn | None) -> None:
         self.clock.advance(0.001)

@@ -19,7 +19,9 @@ from agent_runtime.sessions import (
     branches,
     history,
     listing,
+    plan_fork,
     rows,
+    write_at_once,
 )
 from agent_runtime.sessions.store.rows import PartRow
 from agent_testing import ManualClock
@@ -75,7 +77,9 @@ class Log:
     def fork(self, session: str, message: str | None = None, **more: Any) -> str:
         given: dict[str, Any] = {"title": None, "custom": {}, "ephemeral": False, **more}
         branch = Branch(session, message, **given)
-        return branches.fork(self.db, branch, self.ids.new, self.clock.now_ms())
+        fork = plan_fork(self.db, branch, self.ids.new, self.clock.now_ms())
+        write_at_once(self.db, fork)
+        return fork.session_id
 
     def rewind(self, session: str, message: str, **more: Any) -> branches.RewindResult:
         return branches.rewind(self.db, session, message, self.clock.now_ms(), **more)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent_runtime.sessions import AgentPrompt, Branch, NewSession, agent_prompts, branches, history, rows
+from agent_runtime.sessions import AgentPrompt, NewSession, agent_prompts, history, rows
 from tests.unit.sessions.message_log import Log, memory
 
 SESSION = NewSession("ses_1", "ann", "default", "/ws", "m", "a prompt", "d1", ("read",))
@@ -30,7 +30,7 @@ def test_packages_are_kept_and_inherited(log: Log) -> None:
     rows.insert_session(log.db, replace(SESSION, packages=PACKAGES), 1)
     assert kept(log).packages == PACKAGES
     assert list(kept(log).packages) == list(PACKAGES)
-    child = branches.fork(log.db, Branch("ses_1", None, None, {}, ephemeral=False), log.ids.new, 2)
+    child = log.fork("ses_1")
     assert kept(log, child).packages == PACKAGES
 
 

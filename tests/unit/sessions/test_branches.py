@@ -177,7 +177,9 @@ def test_a_fork_takes_settings_and_bytes_and_nothing_else() -> None:
         row = dict(db.execute("SELECT * FROM chat_sessions WHERE id = ?", (child,)).fetchone())
         assert (row["parent_id"], row["parent_message_id"]) == (session, log.users(session)[1])
         assert (row["agent"], row["workspace_root"], row["permissions_json"]) == ("default", "/ws", "[]")
-        assert json.loads(row["metadata_json"]) == {
+        metadata = json.loads(row["metadata_json"])
+        assert metadata.pop("copied_bytes") > sum(len(data) for _, _, data in _rows(db, child))
+        assert metadata == {
             "principal": "ann",
             "system_prompt_digest": "digest",
             "tools": ["read"],

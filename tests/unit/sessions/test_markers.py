@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agent_common.protocol import Usage
 from agent_common.redaction import Redactor
-from agent_runtime.sessions import COMPACTION, Marker, MessageRow, Shortened, history, markers, transfer
+from agent_runtime.sessions import COMPACTION, Marker, MessageRow, Shortened, history, markers, transfer, write_at_once
 from tests.unit.sessions.message_log import USAGE, Log, memory
 
 SHORTENED = st.builds(Shortened, st.text(), st.text(), st.integers(0, 10**6))
@@ -161,7 +161,7 @@ def test_an_export_carries_it() -> None:
         transfer.export(db, session, file, Redactor(), whole=False)
         file.seek(0)
         now = log.clock.now_ms()
-        transfer.store_session(other, file, transfer.validate_export(file, now), now)
+        write_at_once(other, transfer.ImportCopy(file, transfer.validate_export(file, now), now))
         found = markers.latest(other, session)
         assert found is not None
         assert found.marker == marker

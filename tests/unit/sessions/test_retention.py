@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from agent_runtime.runtime import MIGRATIONS
 from agent_runtime.runtime.retention import RetentionLimits, SessionData, SessionRetention
-from agent_runtime.sessions import Ids, NewSession, NewTurn, retention, rows
+from agent_runtime.sessions import Ids, NewSession, NewTurn, history, retention, rows
 from agent_runtime.store import Database
 from agent_runtime.workspace import Home
 from agent_testing import ManualClock
@@ -122,6 +123,19 @@ async def test_what_is_needed_is_never_deleted(guest: Guest) -> None:
     kept = [main, open_turn, caller, called, parent, used, work, imported, child, recent, last]
     assert await guest.left() == kept
     assert gone not in kept
+
+
+async def test_what_was_being_written_is_hidden_and_goes_with_the_next_process(guest: Guest) -> None:
+    unfinished, now = await guest.talk(0), await guest.talk(0)
+    await guest.database.write(lambda connection: retention.hide_unfinished(connection, unfinished))
+    assert await guest.keeper().sweep() == 0, "this process may still write it"
+    assert await guest.database.read(lambda connection: history.session(connection, unfinished)) is None
+    keeper = guest.keeper()
+    keeper.start()
+    async with asyncio.timeout(60):
+        while await guest.left() != [now]:
+            pass
+    await keeper.close()
 
 
 async def test_ids_are_known_for_a_week_whatever_is_set(guest: Guest) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from pydantic import Field, ValidationError
@@ -16,6 +17,10 @@ from ..views import ViewPolicy
 
 State = TypeVar("State")
 KnobsType = TypeVar("KnobsType", bound="Knobs")
+
+
+NO_VARIABLES: Mapping[str, Any] = {}
+"""Those of a type whose participants set none."""
 
 
 class Knobs(Inbound):
@@ -60,6 +65,10 @@ class SessionType(Protocol[State]):
 
     def end_reason(self, state: State) -> str | None:
         """Why the session is over by its own rules; None: it is not."""
+        ...
+
+    def variables(self, state: State) -> Mapping[str, Any]:
+        """What participants have set, for a hub to bound; the same object as long as nothing of it changes."""
         ...
 
     def default_view_policy(self, participants: int) -> ViewPolicy:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -10,7 +11,7 @@ from ..event_types import TURN_EVENTS
 from ..expectations import Expectation, ExpectedTurn
 from ..session import Participant
 from ..views import FULL_TRANSCRIPT, ViewPolicy
-from .base import Knobs, check_parties, not_their_turn, read_knobs
+from .base import NO_VARIABLES, Knobs, check_parties, not_their_turn, read_knobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,9 @@ class Consulting:
 
     def end_reason(self, state: ConsultingState) -> str | None:
         return "consulting_complete" if state.answered else None
+
+    def variables(self, state: ConsultingState) -> Mapping[str, Any]:
+        return NO_VARIABLES
 
     def default_view_policy(self, participants: int) -> ViewPolicy:
         return FULL_TRANSCRIPT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -9,7 +10,7 @@ from ..envelope import Envelope
 from ..expectations import Expectation, ExpectedTurn
 from ..session import Participant
 from ..views import ViewPolicy
-from .base import Knobs, check_parties, read_knobs
+from .base import NO_VARIABLES, Knobs, check_parties, read_knobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,9 @@ class Conversation:
 
     def end_reason(self, state: ConversationState) -> str | None:
         return None
+
+    def variables(self, state: ConversationState) -> Mapping[str, Any]:
+        return NO_VARIABLES
 
     def default_view_policy(self, participants: int) -> ViewPolicy:
         return ViewPolicy(recent=10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -10,7 +11,7 @@ from ..event_types import EV_EXPECTATION_VIOLATED, TURN_EVENTS
 from ..expectations import Expectation, ExpectedTurn
 from ..session import Participant
 from ..views import ViewPolicy
-from .base import Knobs, check_parties, not_their_turn, read_knobs
+from .base import NO_VARIABLES, Knobs, check_parties, not_their_turn, read_knobs
 
 
 class DiscussionKnobs(Knobs):
@@ -80,6 +81,9 @@ class Discussion:
     def end_reason(self, state: DiscussionState) -> str | None:
         left = len(state.order)
         return "discussion_deserted" if left < 2 or state.hidden >= left else None
+
+    def variables(self, state: DiscussionState) -> Mapping[str, Any]:
+        return NO_VARIABLES
 
     def default_view_policy(self, participants: int) -> ViewPolicy:
         return ViewPolicy(recent=max(2 * participants, 4), named=True)

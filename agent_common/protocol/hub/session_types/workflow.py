@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, cast
 
@@ -147,6 +148,9 @@ class Workflow:
     def end_reason(self, state: WorkflowState) -> str | None:
         is_deserted = 0 < len(state.names) <= state.hidden
         return state.ended or ("workflow_deserted" if is_deserted else None)
+
+    def variables(self, state: WorkflowState) -> Mapping[str, Any]:
+        return state.context_vars
 
     def default_view_policy(self, participants: int) -> ViewPolicy:
         return ViewPolicy(recent=max(2 * participants, 4), named=True)

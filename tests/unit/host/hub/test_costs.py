@@ -137,7 +137,7 @@ async def test_a_page_of_sessions_is_bounded_by_what_they_hold(url: str) -> None
 
 
 async def test_open_sessions_of_one_agent_are_bounded_by_what_they_hold() -> None:
-    async with opened(limits=HubLimits(opened_bytes=100_000)) as hub:
+    async with opened(limits=HubLimits(opened_bytes=160_000)) as hub:
         alice, knobs = await join(hub, "alice"), {"context_vars": {"a": "x" * 2**15}}
         await join(hub, "bob")
         opens = [await open_session(alice, "bob", kind="workflow", knobs=knobs) for _ in range(2)]
@@ -145,8 +145,30 @@ async def test_open_sessions_of_one_agent_are_bounded_by_what_they_hold() -> Non
             await open_session(alice, "bob", kind="workflow", knobs=knobs)
         for session in opens:
             await alice.ask_own("close", session_id=session)
-        assert hub.agents.get("alice").opened_bytes == 0
+        assert hub.agents.get("alice").opened.total_bytes == 0
         assert await open_session(alice, "bob", kind="workflow", knobs=knobs)
+
+
+async def test_variables_of_open_sessions_are_bounded_together(file_url: str) -> None:
+    """Whoever sets them, and also over a restart: else many small sessions would hold what a single one may not."""
+    limits, long = HubLimits(opened_bytes=100_000), {"set": {"a": "x" * 2**15}}
+    async with opened(file_url, limits=limits) as hub:
+        alice, bob = await join(hub, "alice"), await join(hub, "bob")
+        first, second, last = [await open_session(alice, "bob", kind="workflow") for _ in range(3)]
+        await alice.send(first, event_type=EV_CONTEXT_SET, event_data=long)
+        await bob.send(second, event_type=EV_CONTEXT_SET, event_data=long)
+        with pytest.raises(RateLimited, match="alice may hold 100000 bytes with their variables"):
+            await bob.send(last, event_type=EV_CONTEXT_SET, event_data=long)
+        await alice.send(last, "text takes nothing of it")
+    async with opened(file_url, limits=limits) as hub:
+        alice = await join(hub, "alice")
+        with pytest.raises(RateLimited, match="close some, or delete variables"):
+            await alice.send(last, event_type=EV_CONTEXT_SET, event_data=long)
+        await alice.send(first, event_type=EV_CONTEXT_SET, event_data={"delete": ["a"]})
+        await alice.send(last, event_type=EV_CONTEXT_SET, event_data=long)
+        for session in (first, second, last):
+            await alice.ask_own("close", session_id=session)
+        assert hub.agents.get("alice").opened.total_bytes == 0
 
 
 async def test_keys_that_are_remembered_do_not_hold_the_memory() -> None:

@@ -321,7 +321,7 @@ async def test_a_session_that_cannot_be_stored_is_not_opened() -> None:
         assert caught.value.retry_after == 1.0
     store.is_full = False
     creator = hub.agents.get("alice")
-    assert (creator.created, creator.opened_bytes, hub.table.live) == (0, 0, {})
+    assert (len(creator.opened), creator.opened.total_bytes, hub.table.live) == (0, 0, {})
     session = await open_session(alice, "bob", key="k")
     await alice.send(session, "kept")
     assert await texts(hub, session) == ["kept"]

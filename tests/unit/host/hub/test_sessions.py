@@ -74,7 +74,7 @@ async def test_an_invitation_may_be_rejected_or_left_unanswered() -> None:
         clock.advance(30)
         with pytest.raises(ProtocolError, match="was not opened: invite_timeout"):
             await opening
-        assert hub.agents.get("alice").created == 0
+        assert len(hub.agents.get("alice").opened) == 0
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ async def test_openings_with_one_key_are_one_session_also_at_once_and_while_it_i
     async with opened(url) as hub:
         alice, _ = await join(hub, "alice"), await join(hub, "bob")
         first, second = await asyncio.gather(*(open_session(alice, "bob", key="k") for _ in range(2)))
-        assert (first, hub.agents.get("alice").created) == (second, 1)
+        assert (first, len(hub.agents.get("alice").opened)) == (second, 1)
         sending = alice.start_send(first)
         assert await open_session(alice, "bob", key="k") == first
         await sending
@@ -510,7 +510,7 @@ async def test_closed_sessions_leave_memory_and_stay_readable(url: str) -> None:
         assert hub.table.live == {}, "nor does one stay that is read again"
         assert len((await bob.ask_own("read_log", session_id=session))["envelopes"]) == 5
         assert len(await hub.queries.sessions(bob.agent_id, "", 99)) == 20
-        assert hub.agents.get("alice").created == 0
+        assert len(hub.agents.get("alice").opened) == 0
 
 
 async def test_an_invitation_is_answered_once() -> None:
