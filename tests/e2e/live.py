@@ -32,8 +32,10 @@ _numbers = itertools.count(1)
 class Runtime:
     """One agent over all its lives: the data directory stays, processes come and go."""
 
+    command = SERVE
+
     def __init__(self, provider: ProviderThread, data_dir: Path, **settings: object) -> None:
-        self.provider, self.data_dir, self.command = provider, data_dir, SERVE
+        self.provider, self.data_dir = provider, data_dir
         self.env = {
             "AGENT_PORT": "0",
             "AGENT_DATA_DIR": str(data_dir),

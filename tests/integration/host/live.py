@@ -42,11 +42,12 @@ models:
 class Host:
     """A host over all its lives: the data directory stays, processes come and go."""
 
+    command = UP
+
     def __init__(self, data_dir: Path, **settings: object) -> None:
         self.data_dir = data_dir
         given = {name: str(value) for name, value in settings.items()}
         free = {"MESH_PORT": "0", "MESH_LISTENER_URL": "tcp://127.0.0.1:0"}
-        self.command: list[str] = UP
         self.env = {"MESH_DATA_DIR": str(data_dir), "MESH_ADMIN_TOKEN": OPERATOR, **free, **given}
         self._life = ExitStack()
         self._mesh: SyncMesh | None = None

@@ -10,7 +10,7 @@ import ssl
 import threading
 import zipfile
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 
 def wheel(name: str, version: str, files: Mapping[str, str], requires: tuple[str, ...] = ()) -> tuple[str, bytes]:
@@ -43,6 +43,8 @@ class PackageIndex:
         self.url = url
         self.files: dict[str, bytes] = {}
         self.asked: list[str] = []
+        self.moved: dict[str, str] = {}
+        """Paths that are answered with the address of another place."""
 
     def add(self, name: str, version: str, files: Mapping[str, str], requires: tuple[str, ...] = ()) -> None:
         file, content = wheel(name, version, files, requires)
@@ -64,13 +66,16 @@ def package_index(tls: ssl.SSLContext | None = None) -> Generator[PackageIndex]:
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             index.asked.append(self.path)
-            found = index.page(self.path)
-            self.send_response(200 if found is not None else 404)
+            found, moved = index.page(self.path), index.moved.get(self.path)
+            self.send_response(302 if moved else 200 if found is not None else 404)
+            if moved:
+                self.send_header("Location", moved)
             kind = "application/octet-stream" if self.path.startswith("/files") else "text/html"
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(found or b"")))
-            self.end_headers()
-            self.wfile.write(found or b"")
+            with suppress(OSError):  # who asked has gone
+                self.end_headers()
+                self.wfile.write(found or b"")
 
         def do_HEAD(self) -> None:
             self.send_response(405)

@@ -52,6 +52,13 @@ class Guest:
                 if stop.is_set() or not self._send(piece, stop):
                     return
 
+    def send(self, lines: list[bytes]) -> None:
+        """Send the lines once, or until the host hangs up."""
+        never = threading.Event()
+        for line in lines:
+            if not self._send(line + b"\n", never):
+                return
+
     def _send(self, piece: bytes, stop: threading.Event) -> bool:
         """Whether the connection is still there; while the host does not read, its caller may be told to stop."""
         left = memoryview(piece)

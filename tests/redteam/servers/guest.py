@@ -1,26 +1,20 @@
-"""A guest under the smallest memory limit that it is promised to survive, and a caller that watches it meanwhile."""
+"""A guest whose memory is looked at, and a caller that watches it meanwhile."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from pathlib import Path
 
 import httpx
 
-from agent_testing import ScriptedProvider
-from tests.e2e.live import SERVE, TOKEN, Runtime
-from tests.memory_limit import GUEST_MIB, limited, peak_mib
+from tests.e2e.live import TOKEN, Runtime
+from tests.memory_limit import peak_mib
 from tests.pulse import Pulse
 
 
 class SmallGuest(Runtime):
-    """A runtime with 512 MiB of memory."""
-
-    def __init__(self, provider: ScriptedProvider, data_dir: Path, **settings: object) -> None:
-        super().__init__(provider, data_dir, **settings)
-        self.command = limited(SERVE, GUEST_MIB)
+    """A runtime that a test measures. Its limit of memory is that of every runtime of this folder."""
 
     @property
     def peak_mib(self) -> int:

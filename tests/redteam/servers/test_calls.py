@@ -14,8 +14,8 @@ import pytest
 
 from agent_testing import Hang, Say, ScriptedProvider
 from tests.e2e.live import eventually
-from tests.integration.host.live import UP, Host, assert_openai_error, catalog, said
-from tests.memory_limit import HOST_MIB, limited, peak_mib
+from tests.integration.host.live import Host, assert_openai_error, catalog, said
+from tests.memory_limit import peak_mib
 
 CHAT = "/v1/chat/completions"
 PATIENCE = 60.0
@@ -61,7 +61,7 @@ def provider() -> Iterator[ScriptedProvider]:
 def host(provider: ScriptedProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     folder = tmp_path_factory.mktemp("host")
     one = Host(folder, MESH_MODELS=catalog(folder, provider), UPSTREAM_KEY="sk", MESH_MEDIA_HOSTS="*.pictures.example")
-    one.command = ["/bin/sh", "-c", 'ulimit -n 1024 && exec "$@"', "files", *limited(UP, HOST_MIB)]
+    one.command = ["/bin/sh", "-c", 'ulimit -n 1024 && exec "$@"', "files", *Host.command]
     with one:
         yield one
 

@@ -12,9 +12,8 @@ import httpx
 import pytest
 
 from agent_testing import Say, ScriptedProvider
-from tests.e2e.live import SERVE
-from tests.integration.host.live import UP, Host
-from tests.memory_limit import GUEST_MIB, HOST_MIB, limited, peak_mib
+from tests.integration.host.live import Host
+from tests.memory_limit import peak_mib
 
 from .guest import SmallGuest
 
@@ -48,7 +47,7 @@ class Target:
 def guest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     with ScriptedProvider(otherwise=Say("ok")) as provider:
         runtime = SmallGuest(provider, tmp_path_factory.mktemp("guest"))
-        runtime.command = with_files(limited(SERVE, GUEST_MIB), f"-n {FILES}")
+        runtime.command = with_files(runtime.command, f"-n {FILES}")
         with runtime:
             yield Target(runtime.process.pid, runtime.url, runtime.http, "/status")
 
@@ -56,7 +55,7 @@ def guest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     one = Host(tmp_path_factory.mktemp("host"), MESH_EGRESS_HOSTS="*", MESH_EGRESS_PORT=0)
-    one.command = with_files(limited(UP, HOST_MIB), f"-n {FILES}")
+    one.command = with_files(one.command, f"-n {FILES}")
     with one, one.client(one.token("friend")) as friend:
         egress = one.process.wait_for_output(r"agents go out through \S+:(\d+)")[1]
         yield Target(one.process.pid, one.url, friend, "/v1/models", int(egress))
@@ -149,10 +148,10 @@ def test_small_bytes_do_not_become_large_memory(
 def test_the_soft_limit_of_descriptors_is_raised_at_the_start(tmp_path: Path) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     one = Host(tmp_path / "host")
-    one.command = with_files(UP, "-S -n 200")
+    one.command = with_files(one.command, "-S -n 200")
     with ScriptedProvider() as provider, one:
         runtime = SmallGuest(provider, tmp_path / "guest")
-        runtime.command = with_files(SERVE, "-S -n 200")
+        runtime.command = with_files(runtime.command, "-S -n 200")
         with runtime:
             for pid in (runtime.process.pid, one.process.pid):
                 assert resource.prlimit(pid, resource.RLIMIT_NOFILE)[0] == min(hard, 65_536)

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from agent_testing import Garbage, LiveProcess, ScriptedProvider
-from tests.integration.host.live import OPERATOR, PATIENCE, UP, Host, catalog
-from tests.memory_limit import HOST_MIB, limited, peak_mib
+from agent_testing import Garbage, ScriptedProvider
+from tests.integration.host.live import Host, catalog
+from tests.memory_limit import peak_mib
 from tests.pulse import Pulse
 
 MIB = 2**20
@@ -20,13 +20,7 @@ PROMPT_MS, LONGEST_MS = 500, 3000
 
 
 class SmallHost(Host):
-    """A host with 1 GiB of memory."""
-
-    def start(self) -> None:
-        self._life.close()
-        self.process = self._life.enter_context(LiveProcess(limited(UP, HOST_MIB), self.env, timeout=PATIENCE))
-        self.url = self.process.wait_for_output(r"agent-host listens on (\S+)")[1]
-        self.operator = self._life.enter_context(self.client(OPERATOR))
+    """A host that another agent watches. Its limit of memory is that of every host of this folder."""
 
     @contextmanager
     def watched(self, token: str) -> Generator[None]:

@@ -9,15 +9,13 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import httpx
 import pytest
 
 from agent_host.listener.audit.row_shares import ROWS
-from agent_testing import LiveProcess
-from tests.integration.host.live import OPERATOR, PATIENCE, UP
-from tests.memory_limit import HOST_MIB, limited, peak_mib
+from tests.memory_limit import peak_mib
 
 from .attached_guest import NOW, Guest
+from .listening_host import ListeningHost
 
 FLOOD_SECONDS = 3.0
 MOST_SECONDS = 1.0
@@ -30,44 +28,11 @@ REQUESTS = 500
 _FRAMES = 20_000
 
 
-class Host:
-    """`agent-host up` with a memory limit."""
-
-    def __init__(self, process: LiveProcess) -> None:
-        self.process = process
-        url = process.wait_for_output(r"agent-host listens on (\S+)")[1]
-        self.port = int(process.wait_for_output(r"agents come for work to tcp://127.0.0.1:(\d+)")[1])
-        headers = {"authorization": f"Bearer {OPERATOR}"}
-        self.http = httpx.Client(base_url=url, headers=headers, timeout=60, trust_env=False)
-
-    def enrol(self, name: str) -> str:
-        made = self.http.post("/workspaces", json={"id": name, "driver": "external"})
-        assert made.status_code == 201, made.text
-        return made.json()["mediation_key"]
-
-    def trail(self, workspace: str) -> list[dict[str, Any]]:
-        rows, after = list[dict[str, Any]](), 0
-        while found := self.http.get("/audit", params={"workspace": workspace, "after": after, "limit": 1000}).json():
-            rows += found["entries"]
-            if (after := found["next"]) is None:
-                break
-        return rows
-
-
 @pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    folder = tmp_path_factory.mktemp("mesh")
-    env = {
-        "MESH_PORT": "0",
-        "MESH_LISTENER_URL": "tcp://127.0.0.1:0",
-        "MESH_DATA_DIR": str(folder),
-        "MESH_ADMIN_TOKEN": OPERATOR,
-    }
-    with LiveProcess(limited(UP, HOST_MIB), env, timeout=PATIENCE) as process:
-        host = Host(process)
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ListeningHost]:
+    with ListeningHost(tmp_path_factory.mktemp("mesh")) as host:
         host.enrol("good")
         yield host
-        host.http.close()
 
 
 def accepting(number: int) -> dict[str, Any]:
@@ -111,17 +76,17 @@ FLOODS: dict[str, tuple[Callable[[int], dict[str, Any]], int]] = {
 
 
 @pytest.mark.parametrize("kind", FLOODS)
-def test_a_flood_of_one_guest_is_its_own_affair(host: Host, kind: str) -> None:
+def test_a_flood_of_one_guest_is_its_own_affair(host: ListeningHost, kind: str) -> None:
     frame, count = FLOODS[kind]
     lines = [json.dumps(frame(number)).encode() for number in range(count)]
     flood_does_no_harm(host, kind, lines)
 
 
-def test_empty_lines_without_end_are_its_own_affair(host: Host) -> None:
+def test_empty_lines_without_end_are_its_own_affair(host: ListeningHost) -> None:
     flood_does_no_harm(host, "empty", [b"", b" \r"] * (1 << 18))
 
 
-def flood_does_no_harm(host: Host, kind: str, lines: list[bytes]) -> None:
+def flood_does_no_harm(host: ListeningHost, kind: str, lines: list[bytes]) -> None:
     """A guest says these lines again and again, while another workspace is given work."""
     evil, stop = f"evil-{kind}", threading.Event()
     took: list[float] = []
@@ -133,7 +98,7 @@ def flood_does_no_harm(host: Host, kind: str, lines: list[bytes]) -> None:
             while time.monotonic() < over:
                 began = time.monotonic()
                 request = {"request_id": f"{kind}-{len(took) % REQUESTS}", "content": "x"}
-                taken = host.http.post("/work", json={"workspace": "good", "request": request})
+                taken = host.operator.post("/work", json={"workspace": "good", "request": request})
                 took.append(time.monotonic() - began)
                 assert taken.status_code == (202 if len(took) <= REQUESTS else 200), taken.text
         finally:

@@ -9,14 +9,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from typing import Any
 
-import httpx
 import pytest
 
-from agent_testing import LiveProcess
-from tests.integration.host.live import OPERATOR, PATIENCE, UP
-from tests.memory_limit import HOST_MIB, limited, peak_mib
+from tests.integration.host.live import PATIENCE
+from tests.memory_limit import peak_mib
 
 from .attached_guest import NOW, Guest
+from .listening_host import ListeningHost
 
 ATTEMPTS = 3000
 MOST_ROWS = 4
@@ -25,30 +24,9 @@ MOST_MIB = 400
 
 
 @pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveProcess]:
-    env = {
-        "MESH_PORT": "0",
-        "MESH_LISTENER_URL": "tcp://127.0.0.1:0",
-        "MESH_DATA_DIR": str(tmp_path_factory.mktemp("mesh")),
-        "MESH_ADMIN_TOKEN": OPERATOR,
-        "MESH_EGRESS_HOSTS": "*",
-        "MESH_EGRESS_PORT": "0",
-    }
-    with LiveProcess(limited(UP, HOST_MIB), env, timeout=PATIENCE) as process:
-        process.wait_for_output("agents come for work")
-        yield process
-
-
-@pytest.fixture(scope="module")
-def http(host: LiveProcess) -> Iterator[httpx.Client]:
-    url = host.wait_for_output(r"agent-host listens on (\S+)")[1]
-    headers = {"authorization": f"Bearer {OPERATOR}"}
-    with httpx.Client(base_url=url, headers=headers, timeout=PATIENCE, trust_env=False) as http:
-        yield http
-
-
-def port_of(host: LiveProcess) -> int:
-    return int(host.wait_for_output(r"agents come for work to tcp://127.0.0.1:(\d+)")[1])
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ListeningHost]:
+    with ListeningHost(tmp_path_factory.mktemp("mesh"), MESH_EGRESS_HOSTS="*", MESH_EGRESS_PORT=0) as host:
+        yield host
 
 
 def line(**frame: Any) -> bytes:
@@ -80,28 +58,27 @@ STRANGERS: dict[str, Callable[[int, str], None]] = {
 
 
 @pytest.mark.parametrize("kind", STRANGERS)
-def test_strangers_are_counted_and_not_written_one_by_one(host: LiveProcess, http: httpx.Client, kind: str) -> None:
-    port, name = port_of(host), f"victim-{kind}"
-    made = http.post("/workspaces", json={"id": name, "driver": "external"})
-    assert made.status_code == 201, made.text
-    rows, logged = last_row(http), len(host.output())
+def test_strangers_are_counted_and_not_written_one_by_one(host: ListeningHost, kind: str) -> None:
+    port, name = host.port, f"victim-{kind}"
+    key, rows = host.enrol(name), host.trail()
+    logged = len(host.process.output())
     for _ in range(ATTEMPTS):
         STRANGERS[kind](port, name)
-    with Guest(port, name, made.json()["mediation_key"]):  # the agent itself is let in, with the next epoch
-        ready_now = http.get(f"/workspaces/{name}").json()["mediationReady"]
+    with Guest(port, name, key):  # the agent itself is let in, with the next epoch
+        ready_now = host.operator.get(f"/workspaces/{name}").json()["mediationReady"]
     assert (ready_now["attached"], ready_now["epoch"]) == (True, 1)
-    written = entries(http, rows)
+    written = host.trail(after=rows[-1]["id"] if rows else 0)
     refused = [row for row in written if row["type"].startswith("alarm.")]
     assert len(refused) <= MOST_ROWS, f"{len(written)} rows"
     assert len(written) < 50
-    assert len(host.output()) - logged < MOST_LOG_BYTES
-    assert peak_mib(host.pid) < MOST_MIB
+    assert len(host.process.output()) - logged < MOST_LOG_BYTES
+    assert peak_mib(host.process.pid) < MOST_MIB
 
 
-def test_what_strangers_say_before_they_prove_anything_is_bounded(host: LiveProcess, http: httpx.Client) -> None:
-    port, name = port_of(host), "talked-at"
-    assert http.post("/workspaces", json={"id": name, "driver": "external"}).status_code == 201
-    before = peak_mib(host.pid)
+def test_what_strangers_say_before_they_prove_anything_is_bounded(host: ListeningHost) -> None:
+    port, name = host.port, "talked-at"
+    host.enrol(name)
+    before = peak_mib(host.process.pid)
     long = line(ctl="pong", n=1, padding="x" * 60_000) * 60
     connections = [socket.create_connection(("127.0.0.1", port), PATIENCE) for _ in range(200)]
     try:
@@ -113,26 +90,24 @@ def test_what_strangers_say_before_they_prove_anything_is_bounded(host: LiveProc
                 connection.sendall(long)
             except OSError:
                 continue  # it was refused, or is not read
-        assert http.get("/healthz").status_code == 200
+        assert host.operator.get("/healthz").status_code == 200
     finally:
         for connection in connections:
             connection.close()
-    assert peak_mib(host.pid) - before < 150
+    assert peak_mib(host.process.pid) - before < 150
 
 
-def test_empty_lines_of_strangers_keep_nobody_waiting(host: LiveProcess, http: httpx.Client) -> None:
+def test_empty_lines_of_strangers_keep_nobody_waiting(host: ListeningHost) -> None:
     lines = b"\n" * (256 << 10)
     with ExitStack() as stack:
-        crowd = [
-            stack.enter_context(socket.create_connection(("127.0.0.1", port_of(host)), PATIENCE)) for _ in range(50)
-        ]
+        crowd = [stack.enter_context(socket.create_connection(("127.0.0.1", host.port), PATIENCE)) for _ in range(50)]
         for stranger in crowd:
             stranger.setblocking(False)
         for stranger in crowd * 4:
             with suppress(OSError):  # it is not read, or was shown out
                 stranger.send(lines)
         began = time.monotonic()
-        assert http.get("/healthz").status_code == 200
+        assert host.operator.get("/healthz").status_code == 200
     assert time.monotonic() - began < 10
 
 
@@ -149,29 +124,14 @@ REQUESTS = {
 
 
 @pytest.mark.parametrize("kind", REQUESTS)
-def test_requests_of_strangers_do_not_fill_the_log(host: LiveProcess, kind: str) -> None:
+def test_requests_of_strangers_do_not_fill_the_log(host: ListeningHost, kind: str) -> None:
     where, request = REQUESTS[kind]
-    port = int(host.wait_for_output(rf"{where} http://127.0.0.1:(\d+)")[1])
-    before = len(host.output())
+    port = int(host.process.wait_for_output(rf"{where} http://127.0.0.1:(\d+)")[1])
+    before = len(host.process.output())
     for _ in range(300):
         with socket.create_connection(("127.0.0.1", port), PATIENCE) as stranger:
             stranger.sendall(request)
             stranger.shutdown(socket.SHUT_WR)
             while stranger.recv(4096):
                 continue
-    assert len(host.output()) - before < 2000
-
-
-def last_row(http: httpx.Client) -> int:
-    found = entries(http, 0)
-    return found[-1]["id"] if found else 0
-
-
-def entries(http: httpx.Client, after: int) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    while True:
-        page = http.get("/audit", params={"after": after, "limit": 1000}).json()
-        found += page["entries"]
-        if page["next"] is None:
-            return found
-        after = page["next"]
+    assert len(host.process.output()) - before < 2000

@@ -1,102 +1,118 @@
-"""What a machine's own init answers, once its guest is taken: it is stopped all the same, and loses its tokens."""
+"""What a machine's own init answers, once its guest is taken: a host stops it all the same, takes its tokens away, and
+serves others meanwhile. The machine is a program that takes Firecracker's orders and boots nothing."""
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, closing
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
-from agent_common.clock import SystemClock
-from agent_host.access import TokenStore
-from agent_host.access.tokens import digest
-from agent_host.database import open_database
-from agent_host.fleet import Fleet, LaunchRequest, Workspaces
-from agent_host.fleet.console import Console
-from agent_host.fleet.machine import (
-    HostSockets,
-    MachineRecord,
-    MachineRuntime,
-    MachineSettings,
-    SocketDir,
-)
-from tests.unit.host.fleet.test_supervisor import Driver
+from agent_host.fleet.machine.boot import CONTROL_PORT
+from tests.e2e.live import eventually
+from tests.integration.host.live import Host
+
+from .test_host_input import SmallHost
 
 ANSWERS = {
     "brackets": b"[" * 200_000 + b"\n",
     "long-number": b'{"code": ' + b"9" * 100_000 + b"}\n",
     "wide": b'{"x":[' + b'{"":0},' * (7 * 2**20 // 7) + b"0]}\n",
     "no-text": b"\xff\xfe\n",
+    "no-end": b"x" * (8 << 20),
 }
-LONGEST_MS = 100
-"""Of work on the event loop that others wait for."""
+MACHINE = """#!{python}
+import http.server, json, os, socket, socketserver, sys, threading
+FOLDER = {folder!r}
+
+def guest(path):
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        while True:
+            with listener.accept()[0] as host, host.makefile("rb") as lines:
+                if lines.readline() != b"CONNECT {port}\\n":
+                    continue  # no agent answers here
+                host.sendall(b"OK 1\\n")
+                asked = json.loads(lines.readline())["do"]
+                with open(FOLDER + "/asked", "a") as log:
+                    log.write(asked + "\\n")
+                try:
+                    host.sendall(b"{{}}\\n" if asked == "ping" else open(FOLDER + "/answer", "rb").read())
+                except OSError:
+                    pass  # the host has heard enough
+
+class Orders(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_PUT(self):
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if self.path == "/vsock":
+            threading.Thread(target=guest, args=(body["uds_path"],), daemon=True).start()
+        self.send_response(204)
+        self.end_headers()
+
+    def address_string(self):
+        return "the host"
+
+    def log_message(self, *_):
+        pass
+
+open(FOLDER + "/pid", "w").write(str(os.getpid()))
+socketserver.ThreadingUnixStreamServer(sys.argv[sys.argv.index("--api-sock") + 1], Orders).serve_forever()
+"""
 
 
-class Machines(Driver):
-    """A machine is `sleep`, and its init a socket that answers as a taken guest would."""
-
-    def __init__(self, folder: Path, token_of: dict[str, str]) -> None:
-        super().__init__()
-        self.settings = MachineSettings(folder, folder / "vm", start_timeout=30, stop_grace=0.1, outlives_host=False)
-        self.folder, self.answer, self.asked, self.tokens = folder, b"{}\n", [b""], token_of
-        self.made: list[MachineRuntime] = []
-
-    async def start(self, launch: LaunchRequest) -> MachineRuntime:  # pyright: ignore[reportIncompatibleMethodOverride]
-        sockets = SocketDir.create_for_workspace(self.settings.run_dir, launch.id)
-        console, record = Console(self.folder / "console.log"), MachineRecord.empty("sleep", launch.id)
-        machine = MachineRuntime(self.settings, sockets, HostSockets(), console, record)
-        await machine.spawn("it", ("sleep", "600"), output=asyncio.subprocess.DEVNULL)
-        self.init = await asyncio.start_unix_server(self._serve, str(sockets.uds))
-        self.tokens[launch.id] = launch.mesh_token
-        self.made.append(machine)
-        return machine
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readline()
-        writer.write(b"OK 1\n")
-        self.asked.append(await reader.readline())
-        writer.write(self.answer)
-        writer.close()
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    """A folder with a path that is short enough for sockets."""
+    with tempfile.TemporaryDirectory(prefix="m") as made:
+        yield Path(made)
 
 
-@asynccontextmanager
-async def host(tmp_path: Path) -> AsyncGenerator[tuple[Fleet, Machines, TokenStore]]:
-    clock, machines = SystemClock(), Machines(tmp_path, {})
-    with closing(open_database(f"sqlite:///{tmp_path}/mesh.db")) as database:
-        store = TokenStore(database, clock)
-        fleet = Fleet(Workspaces(database, tmp_path, clock), {"vm": machines}, store, "")
-        await fleet.create("evil")
-        await fleet.start("evil")
-        try:
-            yield fleet, machines, store
-        finally:
-            for machine in machines.made:
-                await machine.stop(at_once=True)
-            machines.init.close()
+@pytest.fixture(scope="module")
+def host(folder: Path) -> Iterator[SmallHost]:
+    (image := folder / "image").mkdir()
+    for name in ("vmlinuz", "vmlinux", "initrd.gz", "rootfs.ext4"):
+        (image / name).touch()
+    (image / "image.json").write_text('{"Cmd": ["agent"]}')
+    program = folder / "firecracker"
+    program.write_text(MACHINE.format(python=sys.executable, folder=str(folder), port=CONTROL_PORT))
+    program.chmod(0o755)
+    machines = {"MESH_VM_IMAGE": image, "MESH_VM_VOLUME": 64, "MESH_FIRECRACKER": program}
+    with SmallHost(folder / "data", MESH_PROVIDER="demo", MESH_STOP_GRACE=0.1, **machines) as host:
+        yield host
+
+
+def token_of(folder: Path) -> str:
+    """The token that the only machine there is was booted with."""
+    [document] = (folder / "data" / "vm").glob("*/config.img")
+    found = re.search(rb"mesh_[\w-]{20,}", document.read_bytes())
+    assert found is not None
+    return found[0].decode()
+
+
+def accepted(host: Host, token: str) -> bool:
+    with host.client(token) as client:
+        return client.get("/v1/models").status_code == 200
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-async def test_stop_ends_the_machine_and_its_tokens_whatever_it_answers(tmp_path: Path, name: str) -> None:
-    async with host(tmp_path) as (fleet, machines, store):
-        machines.answer = ANSWERS[name]
-        token = digest(machines.tokens["evil"])
-        assert await store.find(token) is not None
-        waits: list[float] = []
-        watch = asyncio.create_task(pulse(waits))
-        assert (await fleet.stop("evil")).state == "stopped"
-        watch.cancel()
-        assert b'"stop"' in machines.asked[-1]
-        assert not machines.made[0].running
-        assert await store.find(token) is None
-        assert max(waits, default=0.0) * 1000 < LONGEST_MS
-
-
-async def pulse(waits: list[float]) -> None:
-    """How long others wait for the event loop, in seconds of its own thread, so that a busy machine does not count."""
-    while True:
-        before = time.thread_time()
-        await asyncio.sleep(0.001)
-        waits.append(time.thread_time() - before)
+def test_stop_ends_the_machine_and_its_tokens_whatever_it_answers(host: SmallHost, folder: Path, name: str) -> None:
+    (folder / "answer").write_bytes(ANSWERS[name])
+    made = host.operator.post("/workspaces", json={"id": f"evil-{name}", "driver": "firecracker"})
+    assert made.status_code == 201, made.text
+    started = host.operator.post(f"/workspaces/evil-{name}/start")
+    assert started.status_code == 200, started.text
+    token, machine = token_of(folder), psutil.Process(int((folder / "pid").read_text()))
+    assert accepted(host, token)
+    with host.watched(host.token("good")):
+        stopped = host.operator.post(f"/workspaces/evil-{name}/stop")
+    assert (stopped.status_code, stopped.json()["state"]) == (200, "stopped"), stopped.text
+    assert (folder / "asked").read_text().splitlines()[-1] == "stop"
+    eventually(lambda: not machine.is_running())
+    assert not accepted(host, token)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_testing import LiveProcess
-from tests.e2e.live import SERVE
+from tests.e2e.live import Runtime
 
 REFUSED = 1
 
@@ -16,7 +16,7 @@ REFUSED = 1
 def start(data: Path, **settings: Path | str) -> str:
     """What a server says that does not come up."""
     env = {"AGENT_PORT": "0", "AGENT_DATA_DIR": str(data), "AGENT_LLM_BASE_URL": "http://127.0.0.1:9/v1"}
-    with LiveProcess(SERVE, {**env, **{name: str(value) for name, value in settings.items()}}) as process:
+    with LiveProcess(Runtime.command, {**env, **{name: str(value) for name, value in settings.items()}}) as process:
         assert process.wait(60) == REFUSED, process.output()
         return process.output()
 

@@ -35,12 +35,18 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallHost]:
         yield host
 
 
-@pytest.mark.parametrize("name", BODIES)
-def test_a_long_text_is_quoted_in_short(host: SmallHost, name: str) -> None:
-    server = psutil.Process(host.process.pid)
+def body_of(name: str) -> bytes:
+    """The whole body of that name."""
     body = BODIES[name]
     for word, (character, length) in TEXTS.items():
         body = body.replace(word, character * length)
+    return body
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_a_long_text_is_quoted_in_short(host: SmallHost, name: str) -> None:
+    server = psutil.Process(host.process.pid)
+    body = body_of(name)
     with host.client(host.token(f"evil-{name}")) as agent:
         before = server.cpu_times()
         answer = agent.post("/v1/chat/completions", content=body)

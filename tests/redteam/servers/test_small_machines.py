@@ -3,21 +3,26 @@ side by side: no process is ended for want of memory, and work is done afterward
 
 from __future__ import annotations
 
+import json
+import resource
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
+import pytest
 
 from agent_testing import Call, Garbage, LiveProcess, Say, ScriptedProvider
-from tests.e2e.live import SERVE, Runtime, fresh, in_background
-from tests.integration.host.live import PATIENCE, UP, Host, catalog, said
+from tests.e2e.live import Runtime, fresh, in_background
+from tests.integration.host.live import PATIENCE, Host, catalog, said
 from tests.memory_group import MemoryGroup, memory_group
-from tests.memory_limit import GUEST_MIB, HOST_MIB, limited, peak_mib
+from tests.memory_limit import GUEST_MIB, HOST_MIB, peak_mib
 
+from .test_calls import BEYOND, SHAPES
 from .test_guest_input import COSTLY_BODIES, COSTLY_EVENTS, MIB
-from .test_guest_patterns import PLUGINS
+from .test_guest_patterns import ARGUMENTS, PACKAGE, PLUGINS, WRITTEN
 from .test_host_input import COSTLY, chat_body
+from .test_quoted_texts import BODIES, body_of
 
 CHAT = "/v1/chat/completions"
 AT_ONCE = 6
@@ -47,14 +52,23 @@ def side_by_side(count: int, send: Callable[[], httpx.Response]) -> list[int]:
     return [answers[0].status_code for _, answers in sent]
 
 
-def command(group: MemoryGroup | None, serve: list[str], mib: int) -> list[str]:
-    return group.command(serve) if group else limited(serve, mib)
+def test_every_server_of_this_folder_is_limited(tmp_path: Path) -> None:
+    with (
+        ScriptedProvider() as provider,
+        Runtime(provider, tmp_path / "guest") as guest,
+        Host(tmp_path / "host") as host,
+    ):
+        for pid, mib in ((guest.process.pid, GUEST_MIB), (host.process.pid, HOST_MIB)):
+            assert resource.prlimit(pid, resource.RLIMIT_DATA) == (mib * MIB, mib * MIB)
 
 
+@pytest.mark.timeout(900)
 def test_a_guest_of_512_mib_survives_every_costly_input(tmp_path: Path) -> None:
     with memory_group(GUEST_MIB) as group, ScriptedProvider() as provider, ExitStack() as stack:
         guest = Runtime(provider, tmp_path / "guest")
-        guest.command = command(group, SERVE, GUEST_MIB)
+        guest.command = group.command(guest.command) if group else guest.command
+        (package := guest.data_dir / "workspace" / ".agents" / "skills" / "slow").mkdir(parents=True)
+        (package / "SKILL.md").write_text(PACKAGE)
         stack.enter_context(guest)
         watch = Watch("guest", guest.process, group, GUEST_MIB)
 
@@ -75,6 +89,17 @@ def test_a_guest_of_512_mib_survives_every_costly_input(tmp_path: Path) -> None:
             provider.script.replace([Call("create_skill", {"name": "slow", "code": code}), Say("over")])
             with watch.during(f"a plugin with {name}"):
                 assert guest.chat("go", session_id=fresh("s")).status_code == 200
+        for name, text in WRITTEN.items():
+            provider.script.replace(lambda _, text=text: Say(text))
+            with watch.during(f"answers with {name}"):
+                side_by_side(AT_ONCE, lambda: guest.chat("go", session_id=fresh("s")))
+        for name, arguments in ARGUMENTS.items():
+            provider.script.replace([Call("read", arguments), Say("over")])
+            with watch.during(f"arguments with {name}"):
+                assert guest.chat("go", session_id=fresh("s")).status_code == 200
+        provider.script.replace([Call("skill", {"name": "slow"}), Say("over")])
+        with watch.during("a package that is hard to quote"):
+            assert guest.chat("go", session_id=fresh("s")).status_code == 200
         upload = b"x" * (8 * MIB - 1)
         with watch.during("large uploads"):
             for number in range(2 * AT_ONCE):
@@ -95,6 +120,7 @@ def test_a_guest_of_512_mib_survives_every_costly_input(tmp_path: Path) -> None:
             guest.still_works()
 
 
+@pytest.mark.timeout(900)
 def test_a_host_of_1_gib_survives_every_costly_input(tmp_path: Path) -> None:
     with (
         memory_group(HOST_MIB) as group,
@@ -102,7 +128,7 @@ def test_a_host_of_1_gib_survives_every_costly_input(tmp_path: Path) -> None:
         ExitStack() as stack,
     ):
         host = Host(tmp_path / "data", MESH_MODELS=catalog(tmp_path, provider), UPSTREAM_KEY="sk")
-        host.command = command(group, UP, HOST_MIB)
+        host.command = group.command(host.command) if group else host.command
         stack.enter_context(host)
         watch = Watch("host", host.process, group, HOST_MIB)
         token = host.token("evil")
@@ -116,6 +142,14 @@ def test_a_host_of_1_gib_survives_every_costly_input(tmp_path: Path) -> None:
             body = chat_body(messages)
             with watch.during(f"calls of {name}"):
                 assert set(side_by_side(AT_ONCE, lambda body=body: post(CHAT, body))) <= {400, 429, 503}
+        for name in BODIES:
+            body = body_of(name)
+            with watch.during(f"a long {name}"):
+                assert set(side_by_side(AT_ONCE, lambda body=body: post(CHAT, body))) <= {400, 404, 429, 503}
+        with watch.during("fields and addresses that are refused"):
+            for fields in (*(fields for _, fields in BEYOND), *({"messages": messages} for _, messages in SHAPES)):
+                body = json.dumps({**said("x"), **fields}).encode()
+                assert set(side_by_side(2, lambda body=body: post(CHAT, body))) <= {400, 429}
         nested = b'{"model":"default","messages":' + b"[" * (30 * MIB)
         wide = b"{" + b",".join(b'"%d":0' % number for number in range(2_500_000)) + b"}"
         for name, body in (("nested", nested), ("wide", wide)):
