@@ -85,6 +85,7 @@ class AnthropicServer(ProviderServer):
             prompt = self._cache.use(request.fields)
             made = make_answer(say, read.model, prompt, thinks=thinking, shown=shown, calls=calls and bool(read.tools))
             self._remember(made)
+            self.answers.append((request, [{"role": "assistant", "content": made.content}]))
             return answer_reply(made, say, streamed=read.stream)
 
         return wire_reply(step, answer, failure_reply)

@@ -4,7 +4,7 @@ from .provider import ScriptedProvider
 from .record import Recorded
 from .replies import wire_reply
 from .script import Reply, Script
-from .server import ProviderServer
+from .server import Given, ProviderServer
 from .sse_stream import PIECE, argument_pieces, arguments_text, failure_reply, text_pieces
 from .steps import Call, Drop, Fail, Garbage, Hang, Raw, Say, Step, step_from_json, step_to_json
 from .thread import ProviderThread
@@ -17,6 +17,7 @@ __all__ = [
     "Drop",
     "Fail",
     "Garbage",
+    "Given",
     "Hang",
     "Pause",
     "ProviderServer",

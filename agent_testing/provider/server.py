@@ -6,7 +6,8 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -23,6 +24,8 @@ from .wire import WireReply, json_reply
 
 COMPLETIONS = "/v1/chat/completions"
 MOST_RECORDED = 10_000  # requests, so that a benchmark does not fill the memory
+Given = tuple[Recorded, Sequence[dict[str, Any]]]
+"""A request, and the answer to it in the shape in which it is to come back: messages or items."""
 
 
 class ProviderServer:
@@ -39,6 +42,10 @@ class ProviderServer:
         self.script = script
         self.connections: set[ProviderConnection] = set()
         self.models: list[ModelCard] | Raw = models if isinstance(models, Raw) else _cards(models)
+        self.refusals: list[str] = []
+        """The words of all refusals so far."""
+        self.answers: deque[Given] = deque(maxlen=MOST_RECORDED)
+        """What a double that wants its answers back has given so far."""
         self._recorded: deque[Recorded] = deque(maxlen=MOST_RECORDED)
         self._arrival = threading.Condition()
         self._completions = 0
@@ -68,9 +75,11 @@ class ProviderServer:
             return list(self._recorded)
 
     def clear(self) -> None:
-        """Forget the requests."""
+        """Forget the requests, the refusals and the answers."""
         with self._arrival:
             self._recorded.clear()
+            self.refusals.clear()
+            self.answers.clear()
             self._completions = self._replies_sent = 0
             self._seconds = 0.0
 
@@ -103,6 +112,7 @@ class ProviderServer:
                 self._arrival.notify_all()
             return self.serve(request)
         except (ValueError, ValidationError) as error:
+            self.refusals.append(str(error))
             return self.refuse(error)
 
     def reply_sent(self, request: Recorded) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Sequence
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Self
@@ -11,7 +12,7 @@ from typing import Self
 import uvloop
 
 from .record import Recorded
-from .server import ProviderServer
+from .server import Given, ProviderServer
 
 _START_SECONDS = 10.0
 _STOP_SECONDS = 10.0
@@ -55,6 +56,17 @@ class ProviderThread:
         """The requests for an answer of the model among them."""
         return [request for request in self.requests if request.path == self._server.completions_path]
 
+    @property
+    def refusals(self) -> Sequence[str]:
+        """The words of all refusals so far."""
+        return tuple(self._server.refusals)
+
+    @property
+    def answers(self) -> Sequence[Given]:
+        """What it has given so far, where it wants its answers back: each request, and the messages or items of the
+        answer as they are to come back."""
+        return tuple(self._server.answers)
+
     def wait_for(self, count: int, timeout: float = 60.0) -> list[Recorded]:
         """Block until there were `count` requests for an answer of the model, and return them. Raises TimeoutError."""
         return self._server.wait_for(count, timeout)
@@ -64,7 +76,7 @@ class ProviderThread:
         self._server.release()
 
     def clear(self) -> None:
-        """Forget the requests so far."""
+        """Forget the requests, the refusals and the answers so far."""
         self._server.clear()
 
     def _run(self) -> None:

@@ -67,6 +67,7 @@ class ResponsesServer(ProviderServer):
         def answer(say: Say) -> WireReply:
             made = make_answer(say, read, model, self._count(read))
             self._remember(made)
+            self.answers.append((request, made.items))
             return answer_reply(made, say, streamed=bool(read.stream))
 
         return wire_reply(step, answer, failure_reply)

@@ -103,13 +103,8 @@ def _reasoning_members(dialect: Dialect, reasoning: str, text: str) -> dict[str,
             thought = {"type": "thinking", "thinking": [{"type": "text", "text": reasoning}]}
             return {"content": [thought, *([{"type": "text", "text": text}] if text else [])]}
         case "details":
-            spoken = {
-                "type": "reasoning.text",
-                "text": reasoning,
-                "signature": _random(),
-                "format": _FORMAT,
-                "index": 0,
-            }
+            head = {"type": "reasoning.text", "format": _FORMAT, "index": 0}
+            spoken = {**head, "text": reasoning, "signature": _random()}  # in the order in which a stream has them
             sealed = {"type": "reasoning.encrypted", "data": _random(), "format": _FORMAT, "index": 1}
             return {"reasoning": reasoning, "reasoning_details": [spoken, sealed]}
         case _:

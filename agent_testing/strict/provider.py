@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from ..provider import ProviderThread, Reply, Script, Step
 from .dialects import DIALECTS
@@ -26,10 +26,4 @@ class StrictProvider(ProviderThread):
         otherwise: Step | Reply | None = None,
         port: int = 0,
     ) -> None:
-        self._strict = StrictServer(DIALECTS[dialect], Script(steps, otherwise))
-        super().__init__(self._strict, port)
-
-    @property
-    def refusals(self) -> Sequence[str]:
-        """The words of all refusals so far."""
-        return tuple(self._strict.refusals)
+        super().__init__(StrictServer(DIALECTS[dialect], Script(steps, otherwise)), port)

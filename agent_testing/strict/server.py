@@ -20,12 +20,9 @@ class StrictServer(ProviderServer):
     def __init__(self, dialect: Dialect, script: Script) -> None:
         super().__init__(script, ())
         self.dialect = dialect
-        self.refusals: list[str] = []
-        """The words of all refusals so far."""
         self._given: OrderedDict[str, list[dict[str, Any]]] = OrderedDict()
 
     def refuse(self, error: ValueError) -> WireReply:
-        self.refusals.append(str(error))
         return refusal_reply(self.dialect, error)
 
     def serve(self, request: Recorded) -> WireReply:
@@ -50,6 +47,7 @@ class StrictServer(ProviderServer):
                 say = Say(say.text or "ok", reasoning=say.reasoning, usage=say.usage)
             made = make_answer(self.dialect, say, calls_before=calls)
             self._remember(made.message)
+            self.answers.append((request, [made.message]))
             options: dict[str, Any] = fields.get("stream_options") or {}
             usage = not self.dialect.stream_options or bool(options.get("include_usage"))
             tokens = -(-len(request.body) // 4)

@@ -25,7 +25,8 @@ _TOKENS, _STREAMS = 2000, 5
 
 async def gateway(_live: Live, provider: str, turns: int = _TURNS, streams: int = _STREAMS) -> Samples:
     """Turns and streams, in turns by both ways, so that a noisy moment hits both."""
-    async with _clients(provider) as (direct, through):
+    openai = {"MESH_PROVIDER": "openai", "OPENAI_BASE_URL": provider}
+    async with hosted_agent(**openai) as (_, direct, through):
         ways = {"direct": direct, "through": through}
         samples: Samples = {f"{way} {what}": [] for way in ways for what in ("turn", "tokens")}
         for client in ways.values():
@@ -70,17 +71,16 @@ def _median(samples: list[float]) -> float:
 
 
 @asynccontextmanager
-async def _clients(provider: str) -> AsyncGenerator[tuple[Client, Client]]:
-    """A host with one agent: a client of the agent's own address, and one of its API at the host."""
+async def hosted_agent(**settings: str) -> AsyncGenerator[tuple[int, Client, Client]]:
+    """A host with one agent: the host's process, clients of the agent's own address and of its API at the host."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         env = {
             "MESH_DATA_DIR": str(Path(folder) / "mesh"),
             "MESH_PORT": "0",
             "MESH_LISTENER_URL": "off",
             "MESH_ADMIN_TOKEN": _TOKEN,
-            "MESH_PROVIDER": "openai",
             "OPENAI_API_KEY": "sk-bench",
-            "OPENAI_BASE_URL": provider,
+            **settings,
         }
         with LiveProcess([sys.executable, "-m", "agent_host", "up"], env, timeout=_PATIENCE) as host:
             url = (await asyncio.to_thread(host.wait_for_output, r"agent-host listens on (\S+)"))[1]
@@ -90,6 +90,6 @@ async def _clients(provider: str) -> AsyncGenerator[tuple[Client, Client]]:
                 started = (await operator.post(f"/workspaces/{_AGENT}/start")).json()
             direct = await Client.connect(started["url"], token=made["token"])
             through = await Client.connect(url, prefix=f"/workspaces/{_AGENT}/api", token=_TOKEN)
-            yield direct, through
+            yield host.pid, direct, through
             direct.close()
             through.close()

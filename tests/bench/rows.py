@@ -16,6 +16,7 @@ from . import (
     load,
     many,
     mediated,
+    native,
     network,
     prompt,
     recalled,
@@ -70,6 +71,7 @@ REREAD, OPENING = "hub: envelopes that a restart reads of 10,000", "hub: opening
 OPENING_STORED = "hub on SQLite: opening among 10,000 sessions / among ten"
 IDLER = "hub: an idle agent, KiB"
 HOPS = "second turn: files"
+CLAUDE = "Claude: added to a turn p50, ms"
 WRITTEN, READ = "blackboard: write / bare handler", "blackboard: read / bare handler"
 WATCHED = "blackboard: change to 1,000 watchers p95, ms"
 AGENT, BACK = "channel: an idle agent on the host, KiB", "channel: break to ready p95, ms"
@@ -254,6 +256,19 @@ ROWS = (
         floor_too=False,
     ),
     Row(
+        "native",
+        native.native,
+        1,
+        {
+            "Claude: turn p50, ms": ("claude turn", p50),
+            "chat completions: turn p50, ms": ("chat turn", p50),
+            CLAUDE: ("added turn", p50),
+            "Claude: added to a turn of 100 tokens p50, ms": ("added tokens", p50),
+            "Claude: host CPU added to a turn, ms": ("added cpu", p50),
+        },
+        floor_too=False,
+    ),
+    Row(
         "team",
         team.sharing,
         1,
@@ -390,6 +405,7 @@ BARS = {
     "turn p50, ms": Bar(2),
     ADDED: Bar(0.6, of="ours"),
     SHARE: Bar(0.95, of="ours", least=True),
+    CLAUDE: Bar(1, of="ours"),
     # No tool at all would be free; what remains is ours: two saves, the gate, and another call of the model.
     "tool round, ms": Bar(3, of="ours"),
     "bash -c true, confined p50, ms": Bar(40, of="ours"),

@@ -73,14 +73,15 @@ class Live:
 
     def cpu(self) -> float:
         """Seconds of CPU used so far by the process and its living children."""
-        return sum(map(_cpu_of, self._tree()))
+        return sum(map(cpu_of, self._tree()))
 
     def _tree(self) -> list[psutil.Process]:
         root = psutil.Process(self.pid)
         return [root, *root.children(recursive=True)]
 
 
-def _cpu_of(process: psutil.Process) -> float:
+def cpu_of(process: psutil.Process) -> float:
+    """Seconds of CPU that a process has used so far."""
     try:
         return time.clock_gettime(~process.pid << 3 | 2)  # Linux: a process's CPU clock
     except OSError:  # it has ended since it was listed

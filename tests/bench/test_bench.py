@@ -22,6 +22,7 @@ from tests.bench.gateway import gateway
 from tests.bench.held import holding
 from tests.bench.hops import COUNTS, FLOWS, hops
 from tests.bench.mediated import idle_agents, reconnects, round_trips
+from tests.bench.native import native
 from tests.bench.network import talking
 from tests.bench.recalled import recalling
 from tests.bench.report import Round, lines, table
@@ -176,6 +177,15 @@ async def test_searches_are_measured_by_kind() -> None:
 async def test_the_channel_is_measured_beside_the_echo() -> None:
     samples = await round_trips(Live("ours", "", 0, 0, 0), "", trips=40, slices=1)
     assert all(len(values) == 1 and values[0] > 0 for values in samples.values())
+
+
+@pytest.mark.slow
+async def test_turns_with_claude_are_measured_beside_those_by_chat_completions() -> None:
+    samples = await native(Live("ours", "", 0, 0, 0), "", turns=2, warm=1)
+    for name in ("claude", "chat"):
+        assert all(len(samples[f"{name} {what}"]) == 2 for what in ("turn", "tokens", "cpu"))
+        assert min(samples[f"{name} turn"] + samples[f"{name} cpu"]) > 0
+    assert all(len(samples[f"added {what}"]) == 1 for what in ("turn", "tokens", "cpu"))
 
 
 @pytest.mark.slow

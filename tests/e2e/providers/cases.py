@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,6 @@ class Case:
     response: dict[str, Any] | None = None
     request_rule: dict[str, Any] | None = None
     next_request_rule: dict[str, Any] | None = None
-    variants: tuple[Raw, ...] = field(default=())
-    """Other responses that mean the same."""
 
     @property
     def model(self) -> str:
@@ -70,3 +68,57 @@ def corpus() -> list[Case]:
         Case(**{name: value for name, value in found.items() if name in kept})
         for found in json.loads(CORPUS.read_text("utf-8"))
     ]
+
+
+def other_forms() -> list[Case]:
+    """The other forms of cases, which the corpus only names."""
+    cases = {case.id: case for case in corpus()}
+    a06, b01, b16, e07, e10 = (cases[name] for name in ("A06", "B01", "B16", "E07", "E10"))
+    old_vllm = {"object": "error", "message": "engine dead", "type": "InternalServerError", "code": 500}
+    dead = {"error": {"message_has": "engine dead", "transient": True}}
+    read, listed = _call("read", {"path": "a.txt"}, "call_a"), _call("glob", {"pattern": "*"}, "call_b")
+    first, second = b01.want["calls"]
+    both = {"calls": [first, {"name": "glob", "arguments": {"pattern": "*"}}]}
+    written = {"name": "read", "arguments": {"path": "a.txt"}}
+    final: dict[str, Any] = {"transient": False}
+    no_credits = {"code": 402, "message": "This request requires more credits"}
+    wrong_key = {"code": 401, "message": "No auth credentials found"}
+    return [
+        _form(a06, "vllm", [old_vllm], dead),
+        _form(b01, "names", [_delta(tool_calls=[read]), _delta(tool_calls=[listed])], both),
+        _form(b01, "one-chunk", [_delta(tool_calls=[read, listed])], both),
+        _form(
+            b01,
+            "no-ids",
+            [_delta(tool_calls=[_call("read", one["arguments"], "")]) for one in (first, second)],
+            {"calls": [first, second]},
+        ),
+        _form(b16, "tags", [_delta(content=f"<tool_call>{json.dumps(written)}</tool_call>")], b16.want),
+        _form(e07, "quota", [{"choices": [], "error": no_credits}], {"error": {"code": "model_quota", **final}}),
+        _form(e07, "key", [{"choices": [], "error": wrong_key}], {"error": {"code": "model_auth", **final}}),
+        *(
+            replace(e10, id=f"E10-{status}", response={**(e10.response or {}), "status": status})
+            for status in range(520, 524)
+        ),
+    ]
+
+
+def _form(case: Case, name: str, events: list[dict[str, Any]], want: dict[str, Any]) -> Case:
+    """Return a case whose stream has these events."""
+    lines = [f"data: {json.dumps(event)}\n\n" for event in events]
+    return replace(
+        case,
+        id=f"{case.id}-{name}",
+        response={**(case.response or {}), "body_chunks": [*lines, "data: [DONE]\n\n"]},
+        want=want,
+    )
+
+
+def _delta(**delta: Any) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+
+
+def _call(name: str, arguments: dict[str, Any], call_id: str) -> dict[str, Any]:
+    """A whole call, with the index that all of them have."""
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    return {"index": 0, "id": call_id, "type": "function", "function": function}

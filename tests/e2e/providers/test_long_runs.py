@@ -19,6 +19,7 @@ from agent_testing.provider import ProviderThread
 from tests.integration.host.live import Host
 
 from ..live import Runtime, fresh
+from .echoes import check_that_it_comes_back, check_that_others_do_not_see_it, texts_in
 
 TURNS = 40
 OTHER = "other"
@@ -34,23 +35,21 @@ class Line:
     url: str
     """The real address, by which the table knows what the model takes."""
     model: str
-    marks: tuple[str, ...] = ()
-    """What is in requests that bring back what it gave, and in none to another provider."""
+    gives: bool = True
+    """Whether it gives more than texts and calls."""
 
 
 LINES = [
-    Line("gemini", "gemini", "https://generativelanguage.googleapis.com/v1beta/openai", "gemini-3-pro",
-         ("thought_signature",)),
-    Line("deepseek", "deepseek", "https://api.deepseek.com", "deepseek-v4", ("reasoning_content",)),
-    Line("kimi", "kimi", "https://api.moonshot.ai/v1", "kimi-k2-thinking", ("reasoning_content",)),
-    Line("mistral", "mistral", "https://api.mistral.ai/v1", "magistral-medium", ('"thinking"',)),
-    Line("gpt-5", "openai", "https://api.openai.com/v1", "gpt-5.4"),
-    Line("gpt-5-responses", "responses", "https://api.openai.com/v1", "gpt-5.4", ("encrypted_content",)),
-    Line("claude", "claude", "https://api.anthropic.com", "claude-sonnet-5-5", ('"signature"',)),
-    Line("openrouter", "openrouter", "https://openrouter.ai/api/v1", "anthropic/claude-sonnet-5.5",
-         ("reasoning.text", "reasoning.encrypted")),
-    Line(OTHER, "openai", "https://api.openai.com/v1", "gpt-5-mini"),
-]  # fmt: skip
+    Line("gemini", "gemini", "https://generativelanguage.googleapis.com/v1beta/openai", "gemini-3-pro"),
+    Line("deepseek", "deepseek", "https://api.deepseek.com", "deepseek-v4"),
+    Line("kimi", "kimi", "https://api.moonshot.ai/v1", "kimi-k2-thinking"),
+    Line("mistral", "mistral", "https://api.mistral.ai/v1", "magistral-medium"),
+    Line("gpt-5", "openai", "https://api.openai.com/v1", "gpt-5.4", gives=False),
+    Line("gpt-5-responses", "responses", "https://api.openai.com/v1", "gpt-5.4"),
+    Line("claude", "claude", "https://api.anthropic.com", "claude-sonnet-5-5"),
+    Line("openrouter", "openrouter", "https://openrouter.ai/api/v1", "anthropic/claude-sonnet-5.5"),
+    Line(OTHER, "openai", "https://api.openai.com/v1", "gpt-5-mini", gives=False),
+]
 _numbers = itertools.count(1)
 
 
@@ -124,14 +123,8 @@ def turn(agent: Runtime, session: str, model: str) -> None:
     assert reply.json()["response"].startswith("Answer "), reply.text
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("line", LINES[:-1], ids=lambda line: line.name)
-def test_forty_turns(
-    agents: tuple[Runtime, Runtime], host: Host, doubles: dict[str, ProviderThread], line: Line
-) -> None:
-    agent, session, double, other = agents[0], fresh("s"), doubles[line.name], doubles[OTHER]
-    other.clear()
+def forty_turns(agents: tuple[Runtime, Runtime], model: str, other: str) -> None:
+    agent, session = agents[0], fresh("s")
     for number in range(1, TURNS + 1):
         match number:
             case 8 | 24:
@@ -146,12 +139,41 @@ def test_forty_turns(
                 session = agent.http.post("/sessions/import", content=exported).json()["id"]
             case _:
                 pass
-        turn(agent, session, OTHER if number in (5, 6, 12, 20, 30, 36) else line.name)
+        turn(agent, session, other if number in (5, 6, 12, 20, 30, 36) else model)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("line", LINES[:-1], ids=lambda line: line.name)
+def test_forty_turns(
+    agents: tuple[Runtime, Runtime], host: Host, doubles: dict[str, ProviderThread], line: Line
+) -> None:
+    double, other = doubles[line.name], doubles[OTHER]
+    other.clear()
+    forty_turns(agents, line.name, OTHER)
     rows = [row for row in host.recent(limit=500) if row["model"] in (line.name, OTHER)]
     assert [row["status"] for row in rows if row["status"] != "complete"] == []
-    last = double.completions[-1].body
-    assert [mark for mark in line.marks if mark.encode() not in last] == []
-    seen = b"".join(request.body for request in other.completions)
-    assert [mark for mark in line.marks if mark.encode() in seen] == []
-    requests = [request.body for request in double.completions]
-    assert len(requests) >= 2 * (TURNS - 6)
+    assert double.refusals == other.refusals == ()
+    latest = check_that_it_comes_back(double.answers, double.completions)
+    assert len(latest) >= 8
+    assert all(bool(texts_in(rest)) == line.gives for rest in latest)
+    check_that_others_do_not_see_it(double.answers, other.completions)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_forty_turns_without_a_host(tmp_path_factory: pytest.TempPathFactory) -> None:
+    model, other = LINES[-2].model, LINES[-1].model
+    with ExitStack() as stack:
+        double = stack.enter_context(StrictProvider("openrouter", answer))
+        first, second = (
+            stack.enter_context(Runtime(double, tmp_path_factory.mktemp(name), AGENT_CONFINEMENT="off"))
+            for name in ("first", "second")
+        )
+        forty_turns((first, second), model, other)
+    assert double.refusals == ()
+    asked = {name: [one for one in double.completions if one.fields["model"] == name] for name in (model, other)}
+    for one, another in ((model, other), (other, model)):
+        given = [(request, answer) for request, answer in double.answers if request.fields["model"] == one]
+        assert len(check_that_it_comes_back(given, asked[one])) >= 4
+        check_that_others_do_not_see_it(given, asked[another])

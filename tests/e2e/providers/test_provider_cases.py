@@ -19,9 +19,10 @@ from tests.integration.connectors.test_hostile import hostile
 from tests.integration.host.live import Host
 
 from ..live import Runtime, eventually, fresh
-from .cases import Case, corpus, rule_of
+from ..narrow import is_summary
+from .cases import Case, corpus, other_forms, rule_of
 
-CASES = {case.id: case for case in corpus()}
+CASES = {case.id: case for case in (*corpus(), *other_forms())}
 QUICK = {"AGENT_MODEL_ATTEMPTS": 2, "AGENT_MODEL_IDLE_TIMEOUT": 2, "AGENT_CONFINEMENT": "off"}
 LISTED = {"E21"}
 """Cases about the list of models, which a host does not ask for."""
@@ -51,18 +52,23 @@ def straight(provider: ScriptedProvider, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="module")
-def hosted(provider: ScriptedProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
+def host(provider: ScriptedProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     folder = tmp_path_factory.mktemp("host")
     models = {name: {"provider": "one"} for name in ("default", "other", *(case.model for case in CASES.values()))}
     (folder / "models.yaml").write_text(
         json.dumps({"providers": {"one": {"base_url": provider.url}}, "models": models})
     )
     with Host(folder / "data", MESH_MODELS=folder / "models.yaml") as host:
-        here = {"AGENT_LLM_BASE_URL": "", "AGENT_MESH_URL": host.url, "AGENT_MESH_TOKEN": host.token("agent")}
-        with Runtime(provider, with_server(tmp_path_factory.mktemp("hosted")), **QUICK, **here) as runtime:
-            write_agents(runtime)
-            eventually(lambda: runtime.get("/capabilities").json()["models"])
-            yield runtime
+        yield host
+
+
+@pytest.fixture(scope="module")
+def hosted(provider: ScriptedProvider, host: Host, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
+    here = {"AGENT_LLM_BASE_URL": "", "AGENT_MESH_URL": host.url, "AGENT_MESH_TOKEN": host.token("agent")}
+    with Runtime(provider, with_server(tmp_path_factory.mktemp("hosted")), **QUICK, **here) as runtime:
+        write_agents(runtime)
+        eventually(lambda: runtime.get("/capabilities").json()["models"])
+        yield runtime
 
 
 @pytest.fixture(params=["straight", "hosted"])
@@ -100,6 +106,8 @@ class Told:
         self.status, self.reply = reply.status_code, reply.json()
         self.seconds = time.monotonic() - began
         self.requests: list[Recorded] = runtime.provider.completions[asked:]
+        self.refusals = 0
+        """Requests that a rule of the case has refused."""
         messages = runtime.get(f"/sessions/{session}/messages").json()["messages"]
         self.parts: list[dict[str, Any]] = messages[-1]["parts"]
 
@@ -158,8 +166,15 @@ def check_stop(told: Told, wanted: str) -> None:
 
 
 def check_refusals(told: Told, wanted: bool) -> None:
-    assert wanted
-    assert told.status == 200, told.reply
+    assert (told.status == 200, told.refusals == 0) == (wanted, wanted), told.reply
+
+
+def check_estimate(told: Told, wanted: bool) -> None:
+    """A usage that nobody has reported is a quarter of what was sent and received."""
+    assert not wanted
+    sent, received = len(told.requests[0].body), len(told.said("text"))
+    assert told.reply["usage"]["output"] == -(-received // 4)
+    assert told.reply["usage"]["input"] == pytest.approx(sent / 4, rel=0.1)  # the host adds a little to a request
 
 
 CHECKS: dict[str, Callable[[Told, Any], None]] = {
@@ -168,7 +183,7 @@ CHECKS: dict[str, Callable[[Told, Any], None]] = {
     "calls": check_calls,
     "error": check_error,
     "usage": check_usage,
-    "usage_reported": lambda told, wanted: _equal(told.reply["usage"]["input"] > 0, True),
+    "usage_reported": check_estimate,
     "stop_reason": check_stop,
     "next_request_passes": check_refusals,
     "max_seconds": lambda told, wanted: _equal(told.seconds < wanted, True),
@@ -203,26 +218,53 @@ def tried(case: Case) -> object:
 def test_an_answer_is_read_as_it_was_meant(runtime: Runtime, case: Case) -> None:
     script = runtime.provider.script
     script.replace(*steps_of(case))
+    refusals: list[Any] = []
     if case.next_request_rule:
         refused, refusal = rule_of(case.next_request_rule)
-        script.refuse(lambda request: len(request["messages"]) > 2 and refused(request), refusal)
+
+        def refuses(request: dict[str, Any]) -> bool:
+            if found := len(request["messages"]) > 2 and refused(request):
+                refusals.append(request)
+            return found
+
+        script.refuse(refuses, refusal)
     if case.id == "E20":
         check_a_window_that_is_smaller_than_thought(runtime, case)
         return
     told = Told(runtime, case.model, fresh(case.id))
+    told.refusals = len(refusals)
     wanted = {"text": "4"} if case.id == "E13" else case.want
     for name, value in wanted.items():
         CHECKS[name](told, value)
 
 
 def check_a_window_that_is_smaller_than_thought(runtime: Runtime, case: Case) -> None:
-    runtime.provider.script.replace(None, case.answer)
+    """The log says so, and no further request is larger than that window: what was said before is summed up."""
+
+    def cutting(request: Recorded) -> Any:
+        return Say("## They have words.") if is_summary(request) else case.answer
+
+    runtime.provider.script.replace(cutting)
     session = fresh("E20")
-    for _ in range(2):
-        reply = runtime.chat("word " * 6000, session_id=session, model=case.model)
+    for words in (6000, 6000, 1):
+        asked = len(runtime.provider.completions)
+        reply = runtime.chat("word " * words, session_id=session, model=case.model, agent="bare")
         assert reply.status_code == 200, reply.text
     said = runtime.process.wait_for_output(f'.*window.*"{case.model}".*', 10)
     assert "2051" in said.group()
+    *summaries, last = runtime.provider.completions[asked:]
+    assert summaries
+    assert all(is_summary(request) for request in summaries)
+    assert "They have words." in str(last.messages)
+    assert max(len(request.body) for request in (*summaries, last)) < 2051 * len("word ")
+
+
+def test_usage_of_zeros_is_an_estimate_in_the_ledger(hosted: Runtime, host: Host) -> None:
+    case = CASES["D03"]
+    hosted.provider.script.replace(*steps_of(case))
+    assert Told(hosted, case.model, fresh("s")).status == 200
+    (row,) = (row for row in host.recent(limit=1) if row["model"] == case.model)
+    assert row["estimated"] is True
 
 
 # ---------------------------------------------------------------- what is sent

@@ -15,9 +15,10 @@ from agent_common.protocol import Pricing
 from agent_host.cli.main import app
 from agent_host.errors import InvalidRequest, NotFound, StartError
 from agent_host.proxy import HostCatalog, load_catalog
-from agent_host.proxy.catalog.catalog import ProviderSpec
 from agent_host.proxy.catalog.claude import ClaudeGeneration
 from agent_host.settings import HostSettings
+
+from .provider_rows import DOCS, ROWS, ProviderRow
 
 
 def from_yaml(folder: Path, text: str) -> HostCatalog:
@@ -278,23 +279,45 @@ def test_cards_are_what_the_guest_reads() -> None:
     assert read.data[0].pricing is not None
 
 
-DOCS = Path(__file__).parents[3] / "docs" / "how-to" / "models.md"
+OPENAI = {
+    "output_limit": "max_completion_tokens", "call_ids": "short", "description_limit": 1024, "tool_schemas": "object",
+    "temperature": False,
+}  # fmt: skip
+KNOWN: dict[str, dict[str, Any]] = {
+    "OpenAI": OPENAI,
+    "OpenAI by": OPENAI,
+    "Claude": {},
+    "Gemini": {
+        "reasoning": "always", "tool_schemas": "plain", "signature_blank": "skip_thought_signature_validator",
+    },
+    "DeepSeek": {"reasoning": "always", "reasoning_required": True},
+    "Kimi": {"reasoning": "always", "reasoning_blank": " "},
+    "Mistral": {"call_ids": "nine", "user_after_tool": False, "stream_options": False, "reasoning": "always"},
+    "OpenRouter": OPENAI,
+    "LiteLLM": {},
+    "Bedrock": {"tool_choice_none": False, "tools_with_calls": True, "null_content": False},
+    "Ollama": {"idle_seconds": 600.0},
+    "vLLM": {},
+}  # fmt: skip
+"""Row of the table of providers -> what the catalog tells agents of its model."""
 
 
-def test_the_table_of_providers_in_the_docs_is_what_is_known() -> None:
-    """Each row with a base URL is a catalog that loads, and what it says is known is what an agent is told."""
-    expected = {
-        "OpenAI, Azure": {"output_limit": "max_completion_tokens", "call_ids": "short", "description_limit": 1024},
-        "Mistral": {"call_ids": "nine", "user_after_tool": False, "stream_options": False},
-        "Ollama": {"idle_seconds": 600.0},
-    }
-    rows = re.findall(r"^\| ([^|]+) \| `base_url: (\S+)`", DOCS.read_text(), re.MULTILINE)
-    assert len(rows) >= 8
-    for name, url in rows:
-        provider = ProviderSpec("p", "openai", url.replace("HOST", "10.0.0.7"), "key")
-        known = profile_of(provider.base_url, "large-2").stated()
-        wanted = next((known for head, known in expected.items() if name.startswith(head)), {})
-        assert wanted.items() <= known.items(), name
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_each_row_of_the_docs_is_a_catalog_that_knows_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: ProviderRow
+) -> None:
+    monkeypatch.setenv(row.provider.get("api_key_env", "NO_KEY"), "sk-1")
+    model = from_yaml(tmp_path, row.catalog()).find("default")
+    assert model.profile.stated() == KNOWN[row.name]
+    assert model.api == ("responses" if row.name == "OpenAI by" else "chat")
+    assert (model.caching, model.context_limit) == ("automatic", 1_000_000) or row.name != "Claude"
+
+
+def test_no_row_of_the_docs_is_left_out() -> None:
+    assert [row.name for row in ROWS] == list(KNOWN)
+    assert {"1234", "8080"} < set(re.findall(r"\d+", next(row.lines for row in ROWS if row.name == "Ollama")))
+    for port in ("1234", "8080"):
+        assert profile_of(f"http://localhost:{port}/v1", "some").stated() == KNOWN["Ollama"]
 
 
 def test_a_profile_of_the_catalog_overrides_the_table(tmp_path: Path) -> None:
