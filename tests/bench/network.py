@@ -13,113 +13,50 @@ import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
-from agent_common.protocol.hub import (
-    EV_SESSION_INVITE,
-    EV_SESSION_INVITE_ACK,
-    EV_TEXT,
-    AcceptFrame,
-    Envelope,
-    ErrorFrame,
-    Frame,
-    NotifyFrame,
-    ReceiptFrame,
-    RequestFrame,
-    ResponseFrame,
-    SendFrame,
-)
+from agent_common.protocol.hub import EV_TEXT, Envelope
 from agent_host.hub import Hub
+from tests.unit.host.postgresql import has_postgresql, new_database, postgresql
 
+from .bare_link import BareLink
 from .load import Samples
 from .targets import Live
 
-TEXT = {"text": "x" * 100}
 QUARTERS = 4
-
-
-class BareLink:
-    """One agent on a link of its own. Invitations are accepted, everything is acknowledged."""
-
-    def __init__(self, hub: Hub) -> None:
-        self._link = hub.connect(self._take)
-        self._answer: asyncio.Future[object] | None = None
-        self.agent_id = ""
-        self.on_text: Callable[[Envelope], None] = lambda _envelope: None
-        self.on_accepted: Callable[[], None] = lambda: None
-
-    def _take(self, frame: Frame) -> None:
-        match frame:
-            case NotifyFrame():
-                envelope = frame.envelope
-                if envelope.event_type == EV_SESSION_INVITE:
-                    self.post(envelope.session_id, EV_SESSION_INVITE_ACK)
-                self._link.receive(
-                    ReceiptFrame(
-                        envelope_id=envelope.envelope_id, session_id=envelope.session_id, recipient_id=self.agent_id
-                    )
-                )
-                if envelope.event_type == EV_TEXT:
-                    self.on_text(envelope)
-            case AcceptFrame():
-                self.on_accepted()
-            case ResponseFrame() if self._answer is not None:
-                self._answer.set_result(frame.result)
-            case ErrorFrame():
-                raise frame.to_error()
-            case _:
-                pass
-
-    def post(self, session_id: str, event_type: str = EV_TEXT, causation_id: str | None = None) -> None:
-        data = TEXT if event_type == EV_TEXT else {}
-        envelope = Envelope(
-            session_id=session_id,
-            sender_id=self.agent_id,
-            event_type=event_type,
-            event_data=data,
-            causation_id=causation_id,
-        )
-        self._link.receive(SendFrame(request_id="1", envelope=envelope))
-
-    async def ask(self, op: str, **params: object) -> dict[str, str]:
-        self._answer = asyncio.get_running_loop().create_future()
-        self._link.receive(RequestFrame(request_id="1", op=op, params=params))
-        found = await self._answer
-        assert isinstance(found, dict)
-        return found
-
-    async def register(self, name: str) -> BareLink:
-        self.agent_id = (await self.ask("register", passport={"name": name}))["agent_id"]
-        return self
-
-    async def open(self, target: str) -> str:
-        params = {"agent_id": self.agent_id, "type": "conversation", "targets": [target]}
-        return (await self.ask("open", **params))["session_id"]
 
 
 async def talking(
     _live: Live, _provider: str, envelopes: int = 10_000, pairs: int = 32, opened: int = 10_000, rounds: int = 3
 ) -> Samples:
-    """Figures of one hub in memory and one on SQLite with `synchronous=FULL`."""
+    """Figures of hubs in memory, on SQLite with `synchronous=FULL`, and on PostgreSQL with `fsync`, if it is there."""
     samples: Samples = {}
     measured = [await _ping_pong(await Hub.open(), 1, envelopes) for _ in range(rounds)]
     samples["memory"], samples["memory flat"] = [rate for rate, _ in measured], [ratio for _, ratio in measured]
+    each = max(envelopes // pairs, QUARTERS)
     with tempfile.TemporaryDirectory() as folder:
-        url = f"sqlite:///{Path(folder) / 'hub.db'}"
-        rate, _ = await _ping_pong(await Hub.open(url), pairs, max(envelopes // pairs, QUARTERS))
-        samples["sqlite"] = [rate]
-        samples["sqlite flat"] = []
-        for number in range(rounds):
-            url = f"sqlite:///{Path(folder) / f'long{number}.db'}"
-            samples["sqlite flat"].append(await _stream(await Hub.open(url), envelopes))
-        hub = await Hub.open(url)
-        await BareLink(hub).register("a0")
-        async with asyncio.timeout(60):
-            while hub.owned_tasks._tasks:  # what it reads for the agent
-                await asyncio.sleep(0.01)
-        samples["restart"] = [hub.store.envelopes_read]
-        await hub.close()
-    samples["open"] = [await _openings(opened)]
+        urls = [f"sqlite:///{Path(folder) / f'{number}.db'}" for number in range(rounds + 3)]
+        samples["sqlite"] = [(await _ping_pong(await Hub.open(urls.pop()), pairs, each))[0]]
+        samples["sqlite open"] = await _openings(await Hub.open(urls.pop()), await Hub.open(urls.pop()), opened, rounds)
+        samples["sqlite flat"] = [await _stream(await Hub.open(url), envelopes) for url in urls]
+        samples["restart"] = [await _reread(urls[0])]
+    if has_postgresql():
+        with postgresql(fsync=True) as server:
+            urls = [new_database(server, f"hub{number}") for number in range(rounds + 1)]
+            samples["postgresql"] = [(await _ping_pong(await Hub.open(urls.pop()), pairs, each))[0]]
+            samples["postgresql flat"] = [await _stream(await Hub.open(url), envelopes) for url in urls]
+    samples["open"] = await _openings(await Hub.open(), await Hub.open(), opened, rounds)
     samples["idle"] = [await _idle(300)]
     return samples
+
+
+async def _reread(url: str) -> int:
+    """How many envelopes a hub reads that starts anew, with an agent of a long session."""
+    hub = await Hub.open(url)
+    await BareLink(hub).register("a0")
+    async with asyncio.timeout(60):
+        while hub.owned_tasks._tasks:  # what it reads for the agent
+            await asyncio.sleep(0.01)
+    await hub.close()
+    return hub.store.envelopes_read
 
 
 async def _ping_pong(hub: Hub, pairs: int, each: int) -> tuple[float, float]:
@@ -197,25 +134,27 @@ def _flatness(marks: list[float]) -> float:
     return (marks[1] - marks[0]) / (marks[QUARTERS] - marks[QUARTERS - 1])
 
 
-async def _openings(most: int, few: int = 10, tried: int = 50) -> float:
-    """How long an opening takes among many open sessions, by how long among few."""
-    hub = await Hub.open()
-    one, _ = await BareLink(hub).register("a0"), await BareLink(hub).register("b0")
-
-    async def median(count: int) -> float:
-        while len(hub.table.live) < count:
-            await one.open("b0")
-        times: list[float] = []
+async def _openings(many: Hub, few: Hub, most: int, rounds: int, least: int = 10, tried: int = 50) -> list[float]:
+    """How long an opening takes among many open sessions, by how long among few. The two hubs take turns, so that a
+    noisy moment hits both."""
+    openers = [await BareLink(hub).register("a0") for hub in (many, few)]
+    for hub, opener, count in zip((many, few), openers, (most, least), strict=True):
+        await BareLink(hub).register("b0")
+        for begun in range(0, count, 100):
+            await asyncio.gather(*(opener.open("b0") for _ in range(min(count - begun, 100))))
+    ratios: list[float] = []
+    for _ in range(rounds):
+        times: tuple[list[float], list[float]] = ([], [])
         for _ in range(tried):
-            began = time.perf_counter()
-            await one.open("b0")
-            times.append(time.perf_counter() - began)
-        return statistics.median(times)
-
-    among_few = await median(few)
-    among_most = await median(most)
-    await hub.close()
-    return among_most / among_few
+            for opener, taken in zip(openers, times, strict=True):
+                began = time.perf_counter()
+                session_id = await opener.open("b0")
+                taken.append(time.perf_counter() - began)
+                await opener.ask("close", agent_id=opener.agent_id, session_id=session_id)
+        ratios.append(statistics.median(times[0]) / statistics.median(times[1]))
+    await many.close()
+    await few.close()
+    return ratios
 
 
 async def _idle(agents: int) -> float:

@@ -53,10 +53,9 @@ def _measure(row: Row, targets: Sequence[Live], provider: str) -> Measured:
             for key, values in uvloop.run(row.take(live, provider)).items():
                 samples[live.name][key] += values
         uvloop.run(forget(provider))
-    return {
-        name: {metric: make(taken[key]) for metric, (key, make) in row.reduce.items()}
-        for name, taken in samples.items()
-    }
+    for metric in row.missing(samples[targets[0].name]):
+        note(f"  not installed: {metric}")
+    return {name: row.figures(taken) for name, taken in samples.items()}
 
 
 def _add(figures: Measured, found: Measured) -> None:

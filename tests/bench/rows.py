@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from . import (
+    beside_ag2,
     counting,
     gateway,
     held,
@@ -43,6 +44,14 @@ class Row:
     contents: Contents | None = None
     """What must be in the database before the server starts."""
 
+    def figures(self, samples: load.Samples) -> dict[str, float]:
+        """What is made of the samples, but for what could not be measured."""
+        return {metric: make(samples[key]) for metric, (key, make) in self.reduce.items() if samples.get(key)}
+
+    def missing(self, samples: load.Samples) -> list[str]:
+        """The metrics without samples: this machine has not what they measure."""
+        return [metric for metric, (key, _) in self.reduce.items() if not samples.get(key)]
+
 
 def p95(samples: Sequence[float]) -> float:
     return statistics.quantiles(samples, n=20, method="inclusive")[-1] if len(samples) > 1 else samples[0]
@@ -55,7 +64,10 @@ TRIPS, TRIP_P99 = "channel: round trips / bare echo", "channel: round trip p99 /
 ADDED, SHARE = "gateway: added to a turn p50, ms", "gateway: tokens/s through the host / direct"
 TALK, TALK_FLAT = "hub in memory, envelopes/s", "hub in memory: last quarter of a session / first"
 STORED, STORED_FLAT = "hub on SQLite, 32 sessions, envelopes/s", "hub on SQLite: last quarter of a session / first"
+SHARED = "hub on PostgreSQL, 32 sessions, envelopes/s"
+SHARED_FLAT = "hub on PostgreSQL: last quarter of a session / first"
 REREAD, OPENING = "hub: envelopes that a restart reads of 10,000", "hub: opening among 10,000 sessions / among ten"
+OPENING_STORED = "hub on SQLite: opening among 10,000 sessions / among ten"
 IDLER = "hub: an idle agent, KiB"
 WRITTEN, READ = "blackboard: write / bare handler", "blackboard: read / bare handler"
 WATCHED = "blackboard: change to 1,000 watchers p95, ms"
@@ -101,9 +113,24 @@ ROWS = (
             TALK_FLAT: ("memory flat", p50),
             STORED: ("sqlite", p50),
             STORED_FLAT: ("sqlite flat", p50),
+            SHARED: ("postgresql", p50),
+            SHARED_FLAT: ("postgresql flat", p50),
             REREAD: ("restart", p50),
             OPENING: ("open", p50),
+            OPENING_STORED: ("sqlite open", p50),
             IDLER: ("idle", p50),
+        },
+        floor_too=False,
+    ),
+    Row(
+        "ag2",
+        beside_ag2.beside,
+        1,
+        {
+            "hub by its clients, 2,000 envelopes/s": ("ours", p50),
+            "AG2's hub by its clients, 2,000 envelopes/s": ("ag2", p50),
+            "hub by its clients: last quarter of a session / first": ("ours flat", p50),
+            "AG2's hub by its clients: last quarter of a session / first": ("ag2 flat", p50),
         },
         floor_too=False,
     ),
@@ -345,8 +372,10 @@ BARS = {
     # What an envelope costs must not depend on how long its session is.
     TALK_FLAT: Bar(0.95, of="ours", least=True),
     STORED_FLAT: Bar(0.95, of="ours", least=True),
+    SHARED_FLAT: Bar(0.95, of="ours", least=True),
     REREAD: Bar(64, of="ours"),
-    OPENING: Bar(1.5, of="ours"),
+    OPENING: Bar(1.15, of="ours"),
+    OPENING_STORED: Bar(1.15, of="ours"),
     IDLER: Bar(10, of="ours"),
     # The bare handler knows no teams, conditions, history or watchers, and commits as often.
     WRITTEN: Bar(2, of="ours"),

@@ -15,6 +15,7 @@ from agent_runtime.context import View
 from agent_runtime.runtime import MIGRATIONS
 from agent_runtime.sessions import history, listing
 from agent_runtime.store import Database
+from tests.bench.beside_ag2 import beside
 from tests.bench.client import Client
 from tests.bench.counting import counting
 from tests.bench.held import holding
@@ -29,6 +30,7 @@ from tests.bench.stored import Contents, fill_floor, fill_ours
 from tests.bench.targets import FLOOR, Live, provider, running
 from tests.bench.views import reading_back
 from tests.bench.wire import calling
+from tests.unit.host.postgresql import has_postgresql
 
 
 def test_ratios_are_taken_within_a_round_and_bars_are_judged_by_them() -> None:
@@ -193,6 +195,22 @@ async def test_what_a_request_runs_through_is_counted_on_live_servers() -> None:
 
 async def test_the_hub_is_measured() -> None:
     samples = await talking(Live("ours", "", 0, 0, 0), "", envelopes=40, pairs=2, opened=20, rounds=1)
-    assert {"memory", "memory flat", "sqlite", "sqlite flat", "restart", "open", "idle"} == set(samples)
+    shared = {"postgresql", "postgresql flat"} if has_postgresql() else set[str]()
+    stored = {"sqlite", "sqlite flat", "sqlite open", "restart"}
+    assert {"memory", "memory flat", "open", "idle", *stored, *shared} == set(samples)
     assert all(len(found) == 1 for found in samples.values())
     assert samples["restart"][0] < 2 * HubLimits().snapshot_every  # a tail for the session, and one for its sender
+
+
+@pytest.mark.slow
+async def test_the_hub_is_measured_alone_where_ag2_does_not_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    samples = await beside(Live("ours", "", 0, 0, 0), "", envelopes=40, rounds=1)
+    (row,) = (one for one in ROWS if one.name == "ag2")
+    assert set(samples) == {"ours", "ours flat"}
+    assert all(name.startswith("hub by its clients") for name in row.figures(samples))
+    assert all(name.startswith("AG2's hub") for name in row.missing(samples))
+    assert len(row.figures(samples)) == len(row.missing(samples)) == 2

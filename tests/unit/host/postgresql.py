@@ -14,18 +14,25 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, text
 
-_SETTINGS = ("fsync=off", "listen_addresses=", "max_connections=30")
+_SETTINGS = ("listen_addresses=", "max_connections=30")
+
+
+def has_postgresql() -> bool:
+    """Whether this machine has the programs."""
+    return _programs() is not None
 
 
 @contextmanager
-def postgresql() -> Generator[str]:
-    """The URL of a server that listens on a socket; a `%s` in it stands for the database."""
+def postgresql(*, fsync: bool = False) -> Generator[str]:
+    """The URL of a server that listens on a socket; a `%s` in it stands for the database.
+
+    `fsync`: it writes as one of an operator does; otherwise what it has committed is lost with the machine."""
     programs = _programs()
     if programs is None:
         stop = pytest.fail if os.environ.get("CI") else pytest.skip
         stop("PostgreSQL is not installed; `make setup` installs it where it may")
     with tempfile.TemporaryDirectory() as folder:  # the path of a socket must be short
-        yield from _serve(programs, Path(folder), "nobody" if os.geteuid() == 0 else None)
+        yield from _serve(programs, Path(folder), "nobody" if os.geteuid() == 0 else None, fsync)
 
 
 def _programs() -> Path | None:
@@ -35,11 +42,12 @@ def _programs() -> Path | None:
     return max(Path("/usr/lib/postgresql").glob("*/bin"), default=None)
 
 
-def _serve(programs: Path, folder: Path, user: str | None) -> Generator[str]:
+def _serve(programs: Path, folder: Path, user: str | None, fsync: bool) -> Generator[str]:
     """`user` is whom the server runs as, which refuses to be root; none: this one."""
     if user is not None:
         os.chown(folder, pwd.getpwnam(user).pw_uid, -1)
-    data, options = folder / "data", " ".join(f"-c {one}" for one in (*_SETTINGS, f"unix_socket_directories={folder}"))
+    settings = (*_SETTINGS, f"fsync={'on' if fsync else 'off'}", f"unix_socket_directories={folder}")
+    data, options = folder / "data", " ".join(f"-c {one}" for one in settings)
 
     def run(*command: str | Path) -> None:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, user=user, cwd=folder, timeout=60)
