@@ -40,7 +40,7 @@ class RawLink:
 
     def _take(self, frame: Frame) -> None:
         match frame:
-            case NotifyFrame() if self.accepts_invitations and frame.envelope.event_type == EV_SESSION_INVITE:
+            case NotifyFrame(subscription_id="") if self._accepts(frame.envelope):
                 self.start_send(frame.envelope.session_id, EV_SESSION_INVITE_ACK)
                 self.ack(frame)
             case NotifyFrame():
@@ -53,6 +53,9 @@ class RawLink:
                 self._answers.pop(frame.request_id).set_exception(frame.to_error())
             case _:
                 self.others.put_nowait(frame)
+
+    def _accepts(self, envelope: Envelope) -> bool:
+        return self.accepts_invitations and envelope.event_type == EV_SESSION_INVITE
 
     async def _answer(self, frame: RequestFrame | SendFrame) -> Any:
         self._answers[frame.request_id] = asyncio.get_running_loop().create_future()

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
 
 from agent_common.protocol.hub import (
+    EV_CONTEXT_SET,
     EV_EXPECTATION_VIOLATED,
     EV_SESSION_CLOSED,
     EV_SESSION_EXPIRED,
     EV_SESSION_INVITE,
     EV_SESSION_INVITE_ACK,
     EV_SESSION_INVITE_REJECT,
+    EV_TEXT,
     AccessDeniedError,
     NetworkError,
     NotFoundError,
@@ -119,44 +122,61 @@ async def test_a_session_expires_when_its_time_has_come(url: str) -> None:
 
 # ---------------------------------------------------------------- what is not yours
 
-FOREIGN: list[tuple[str, dict[str, Any]]] = [
-    ("info", {}),
-    ("read_log", {}),
-    ("close", {}),
-    ("can_send", {}),
-    ("turn", {"envelope_id": "env_1", "sequence": 1}),
-]
+FOREIGN: dict[str, dict[str, Any]] = {
+    "info": {},
+    "read_log": {},
+    "close": {},
+    "can_send": {},
+    "turn": {"envelope_id": "env_1", "sequence": 1},
+    "open": {"type": "conversation", "targets": ["dave"]},
+    "observe_task": {"task_id": "theirs"},
+    "list_tasks": {},
+}
+"""Operations on a session, with what they want besides. A session is opened within another one."""
+OWN: dict[str, dict[str, Any]] = {
+    "unregister": {},
+    "set_rule": {"rule": {}},
+    "set_resume": {"resume": {"summary": "hers"}},
+    "sessions": {},
+    "list_tasks": {},
+    "checkpoint_task": {"task_id": "theirs", "value": 1},
+    "open": {"type": "conversation", "targets": ["dave"]},
+}
+"""Operations on an agent."""
+
+
+async def refused(work: Awaitable[Any]) -> bool:
+    try:
+        await work
+    except AccessDeniedError:
+        return True
+    return False
 
 
 async def test_what_is_not_yours_is_refused_for_each_operation() -> None:
-    """Five agents try what is another's: reading, writing, closing, acknowledging, in their own name and in others'."""
+    """An agent tries what is another's: reading, writing, ending and acknowledging, in its own name and in others'."""
     async with opened() as hub:
-        alice, bob = await join(hub, "alice"), await join(hub, "bob")
-        session, attempts = await open_session(alice, "bob"), 0
+        alice, bob, eve, _ = [await join(hub, name) for name in ("alice", "bob", "eve", "dave")]
+        session, attempts = await open_session(alice, "bob"), dict[tuple[str, ...], bool]()
         await alice.send(session, "secret")
         frame = await bob.get_text()
-        for number in range(5):
-            eve = await join(hub, f"eve{number}")
-            for op, params in FOREIGN:
-                for name in (eve.agent_id, bob.agent_id):
-                    if op == "can_send" and name == bob.agent_id:
-                        continue
-                    with pytest.raises(AccessDeniedError):
-                        await eve.ask(op, agent_id=name, session_id=session, **params)
-                    attempts += 1
-            with pytest.raises(AccessDeniedError):
-                await eve.send(session, "let me in")
-            own, eve.agent_id = eve.agent_id, alice.agent_id
-            with pytest.raises(AccessDeniedError):
-                await eve.send(session, "in the name of alice")
-            with pytest.raises(AccessDeniedError):
-                await eve.ask_own("unregister")
-            eve.ack(frame)  # in the name of bob: no effect
-            eve.agent_id = own
+        ids = {"eve": eve.agent_id, "alice": alice.agent_id, "bob": bob.agent_id}
+        for name, agent_id in ids.items():
+            for op, wanted in FOREIGN.items():
+                params = {**wanted, "parent" if op == "open" else "session_id": session}
+                if op != "can_send" or name == "eve":  # which is about an agent, in nobody's name
+                    attempts[op, name] = await refused(eve.ask(op, agent_id=agent_id, **params))
+            for op, params in OWN.items() if name != "eve" else ():
+                attempts[op, name, "own"] = await refused(eve.ask(op, agent_id=agent_id, **params))
+            eve.agent_id = agent_id
+            for event_type in (EV_TEXT, EV_SESSION_INVITE_ACK, EV_CONTEXT_SET, "app.note"):
+                attempts[event_type, name] = await refused(eve.send(session, event_type=event_type))
             eve.subscribe(session)
-            assert (await asyncio.wait_for(eve.others.get(), 60)).kind == "error"
-            attempts += 5
-        assert attempts >= 30
+            attempts["subscribe", name] = (await asyncio.wait_for(eve.others.get(), 60)).kind == "error"
+            eve.ack(frame)  # the last time in the name of bob: no effect
+            eve.nack(frame)
+        assert [attempt for attempt, was_refused in attempts.items() if not was_refused] == []
+        assert len(attempts) >= 30
         assert hub.delivery.inboxes.of(hub.agents.get("bob")).pending == 1
         assert (await state_of(hub, session))[0] == "active"
 
