@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,11 @@ from agent_conformance.hub_command import read_tokens
 from agent_testing import LiveProcess
 from tests.integration.host.live import PATIENCE, Host
 from tests.ports import free_port
+from tests.unit.host.postgresql import new_database, postgresql
 
 from .faulty_hubs import faulty
 from .hub_server import NAMES, TOKENS, serving
+from .test_faults import FOUND_AT_ONCE, OTHERS
 
 ROOT = Path(__file__).parents[4]
 PAGE = ROOT / "docs" / "protocols" / "conformance.md"
@@ -61,10 +63,20 @@ async def states(url: str, tokens: Mapping[str, str], *argv: str) -> dict[str, s
     return {one["id"]: one["seen"] for one in rules if one["state"] != "passed"}
 
 
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest) -> Generator[dict[str, str]]:
+    """Settings of a host with such a database."""
+    if request.param == "sqlite":
+        yield {}
+        return
+    with postgresql() as server:
+        yield {"MESH_DATABASE_URL": new_database(server, "conformance")}
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-async def test_the_hub_of_a_host_keeps_every_rule(tmp_path: Path) -> None:
-    with Host(tmp_path / "mesh") as host:
+async def test_the_hub_of_a_host_keeps_every_rule(tmp_path: Path, database: dict[str, str]) -> None:
+    with Host(tmp_path / "mesh", **database) as host:
         url = host.url.replace("http://", "ws://") + "/hub"
         tokens = {name: host.token(name) for name in NAMES}
         assert await states(url, tokens) == {}
@@ -78,6 +90,16 @@ async def test_a_hub_in_memory_keeps_every_rule() -> None:
     with LiveProcess([sys.executable, SERVER, "memory://"], {"PYTHONPATH": str(ROOT)}, timeout=PATIENCE) as process:
         url = process.wait_for_output(r"the hub listens on (\S+)")[1]
         assert await states(url, TOKENS) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("fault", [*FOUND_AT_ONCE, "stops_at_bad_frames"])
+async def test_a_fault_is_found_among_all_rules(fault: str) -> None:
+    """What must come is waited for a shorter time here, so that others may fail beside the rule of the fault."""
+    async with serving(faulty(fault)) as url:
+        broken = await states(url, TOKENS, "--timeout", "5")
+    assert {**FOUND_AT_ONCE, **OTHERS}[fault] in broken
 
 
 @pytest.mark.slow
