@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from agent_testing.bridge import FakeBridge, Trip
+from tests.integration.host.live import PATIENCE
 from tests.unit.host.postgresql import new_database, postgresql
 
 from .hub_kills.world import HubKillWorld, asked_for, free_ports
@@ -20,6 +21,8 @@ from .hub_kills.world import HubKillWorld, asked_for, free_ports
 SEED = 21
 MOST_SAID, MOST_SECONDS = 12, 2.0
 """The next kill comes after at most so many texts, or so many seconds."""
+LOADED = 10
+"""Each tenth kill waits until a text was said for each kill, and a link was cut for ten of them."""
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 
@@ -46,10 +49,12 @@ async def storm(folder: Path, database: str | None, hosts: list[int], runtimes: 
             await kills.run(hosts, runtimes, speakers)
             await asyncio.to_thread(world.finish)
             faults = faults_of(world)
-            print(kills.done, f"{world.said()} said, {len(world.provider.completions)} model calls")
+            said, breaks, count = world.said(), kills.breaks(), kills.done.total()
+            print(kills.done, f"{said} said, {breaks} links cut, {len(world.provider.completions)} model calls")
         finally:
             await asyncio.to_thread(world.close)
     assert not faults, "\n".join(faults[:20])
+    assert (count, said >= count, breaks >= count // LOADED) == (sum(hosts) + runtimes + speakers, True, True)
 
 
 class Kills:
@@ -64,9 +69,11 @@ class Kills:
         targets = [f"host {number}" for number, count in enumerate(hosts) for _ in range(count)]
         targets += ["runtime"] * runtimes + ["speaker"] * speakers
         self._random.shuffle(targets)
-        for target in targets:
+        for number, target in enumerate(targets, 1):
             await self._wait()
             self._cut()
+            if number % LOADED == 0:
+                await self._wait_for_load(number)
             await asyncio.to_thread(self._kill_of(target))
             self.done[target] += 1
 
@@ -75,6 +82,16 @@ class Kills:
         deadline = time.monotonic() + MOST_SECONDS
         while self._world.said() < wanted and time.monotonic() < deadline:
             await asyncio.sleep(0.01)
+
+    async def _wait_for_load(self, kills: int) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while self._world.said() < kills or self.breaks() < kills // LOADED:
+                self._cut()
+                await asyncio.sleep(0.2)
+
+    def breaks(self) -> int:
+        """How many links have broken within their frames."""
+        return sum(bridge.counts.breaks for bridge in self._bridges)
 
     def _cut(self) -> None:
         """Have one link break within the next frames."""
