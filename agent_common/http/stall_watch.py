@@ -1,7 +1,7 @@
-"""End a server whose event loop stands still, so that whatever started it starts it again.
+"""End a server whose event loop stands still: the supervisor that started it then starts it again.
 
-Memory that runs out can leave a process that neither works nor ends: the loop waits for a thread that could not be
-made, or the interpreter's own end does. After a crash its work would be continued; like this it never is.
+A process that runs out of memory may neither work nor end: the loop, or the interpreter at its exit, waits for a thread
+that could not be made. A restart continues the work, as after a crash.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _StallWatch:
         self._stepped = True
 
     def _end(self) -> NoReturn:
-        signal.alarm(_REPORT_SECONDS)  # then the kernel ends the process, if nobody reads what it writes
+        signal.alarm(_REPORT_SECONDS)  # the kernel ends the process then, even if nobody reads stderr
         try:
             os.write(2, self._line)
             faulthandler.dump_traceback(2)

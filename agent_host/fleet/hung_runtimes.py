@@ -76,7 +76,7 @@ class HungRuntimes:
 
 
 async def _answers(runtime: AgentRuntime, seconds: float) -> bool:
-    """Return whether the runtime's HTTP server answers in time; also if there is no way to it, so that nobody knows."""
+    """Return whether the runtime's HTTP server answers in time. A runtime without a way to it counts as answering."""
     try:
         async with asyncio.timeout(seconds):
             connection = await runtime.connect(HttpConnection)

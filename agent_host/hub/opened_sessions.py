@@ -49,6 +49,6 @@ class OpenedSessions:
 
 
 def session_bytes(session_type: SessionType[Any], folded: FoldedSession) -> int:
-    """How much a session takes as long as it is open, whatever is said in it."""
+    """Return the bytes that an open session counts. Its envelopes do not count."""
     info = folded.info
     return _SESSION_BYTES + len(to_json([info.knobs, info.labels, session_type.variables(folded.state)]))

@@ -33,7 +33,7 @@ class CopyShares:
 
     @asynccontextmanager
     async def hold(self, principal: str, size: int) -> AsyncGenerator[None]:
-        """Hold room for a copy of so many bytes while it is written. Raises StorageFull."""
+        """Reserve room for a copy of `size` bytes while it is written. Raises StorageFull."""
         size = max(size, _LEAST_BYTES)
         async with self._locks.setdefault(principal, asyncio.Lock()):
             held, used = await self._database.read_long(lambda connection: _measure(connection, principal))

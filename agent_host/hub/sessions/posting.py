@@ -309,7 +309,7 @@ class Posting:
             creator.opened.put(session.session_id, session_bytes(session.type, session.folded))
 
     def _require_space(self, session: LiveSession, folded: FoldedSession) -> None:
-        """Raise RateLimited if the variables do not fit the share of the session's creator, whoever sets them."""
+        """Raise RateLimited if the variables exceed the share of the session's creator, who need not have set them."""
         creator = self._agents.find(folded.info.creator_id)
         if creator is not None:
             size = session_bytes(session.type, folded)

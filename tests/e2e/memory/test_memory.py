@@ -105,9 +105,9 @@ def test_a_reset_leaves_what_was_said_to_memory_and_a_deletion_does_not(agent: R
     headers = {"X-Agent-User": user}
     say(agent, "When was the lighthouse built?", "It was built in 1911.", session_id=name, user=user)
     old = agent.post("/chat/reset", {"session_id": name}, **headers).json()["archived"]
+    eventually(lambda: len(search(agent, "lighthouse 1911", user=user, session_id=name)) == 2)
     found = search(agent, "lighthouse 1911", user=user, session_id=name)
     assert {one["source"] for one in found} == {f"session {old}"}
-    assert len(found) == 2
     assert search(agent, "lighthouse 1911", user=fresh("user")) == []
     assert agent.http.delete(f"/sessions/{old}", headers=headers).is_success
     assert search(agent, "lighthouse 1911", user=user) == []
