@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import fcntl
+import gc
 import json
 import os
 import signal
@@ -64,6 +65,7 @@ def serve(settings: HostSettings, print_line: PrintLine, role: Role = Role.ALL) 
 
     Raises StartError if the host cannot start.
     """
+    gc.disable()  # a start makes little garbage; `tune_interpreter` turns it on again
     budget = budget_of(raise_file_limit())
     make_data_dir(settings.data_dir)
     with lock_data_dir(settings.data_dir) as lock, ExitStack() as stack:

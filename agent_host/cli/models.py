@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..errors import NotFound
-from ..proxy import ShownCatalog, ShownModel, load_catalog
 from ..settings import load_settings
+
+if TYPE_CHECKING:
+    from ..proxy import ShownCatalog, ShownModel
 
 
 def models(name: Annotated[str | None, typer.Argument(help="One model, with its profile")] = None) -> None:
     """Show the models an agent may name, of the host that runs, else of one that would start here; with a name, what
     that one takes and gives where it differs."""
+    from ..proxy import ShownCatalog, load_catalog
+
     settings = load_settings()
     shown = ShownCatalog.of_running_host(settings.data_dir)
     if shown is None:

@@ -59,7 +59,7 @@ def test_a_token_that_is_taken_away_is_seen_too(host: Host, upstream: ScriptedPr
         upstream.script.replace([Say("hello")])
         assert agent.chat("hi", session_id=fresh("s")).json()["response"] == "hello"
         assert agent.get("/readyz").json() == {"ready": True, "reasons": []}
-        host.token("newcomer", "--revoke")
+        host.token_command("newcomer", "--revoke")
         upstream.script.replace(lambda _: Say("hello"))  # the host trusts a good token for five seconds
         eventually(lambda: agent.chat("hi", session_id=fresh("s")).json().get("code") == "model_auth")
         eventually(lambda: agent.get("/readyz").json()["reasons"] == ["mesh_token"])
@@ -118,14 +118,14 @@ def test_json_is_read_whatever_its_sender_calls_it(
 
 def test_a_token_that_is_kept_is_made_once(tmp_path: Path) -> None:
     host = Host(tmp_path / "data")
-    path = Path(host.token("agent", "--keep"))
+    path = Path(host.token_command("agent", "--keep"))
     first = path.read_text()
     assert path.stat().st_mode & 0o777 == 0o600
-    assert Path(host.token("agent", "--keep")) == path
+    assert Path(host.token_command("agent", "--keep")) == path
     assert path.read_text() == first
     assert tokens(tmp_path / "data") == 1
-    host.token("agent", "--revoke")
-    host.token("agent", "--keep")
+    host.token_command("agent", "--revoke")
+    host.token_command("agent", "--keep")
     assert path.read_text() != first
     assert tokens(tmp_path / "data") == 1
 

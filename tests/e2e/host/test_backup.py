@@ -31,7 +31,7 @@ def modes(folder: Path) -> dict[str, int]:
 def test_a_new_host_starts_from_the_backup_of_one_that_works(tmp_path: Path) -> None:
     with Host(tmp_path / "old", MESH_PROVIDER="demo") as host:
         assert host.operator.post("/workspaces", json={"id": "far", "driver": "external"}).status_code == 201
-        kept = Path(host.token("writer", "--keep"))
+        kept = Path(host.token_command("writer", "--keep"))
         assert host.operator.put("/artifacts/report.txt", content=b"units: 4").status_code == 201
         (file,) = (tmp_path / "old" / "artifacts").iterdir()
         with ThreadPoolExecutor(1) as pool:  # the database changes meanwhile

@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from agent_testing import Hang, Say, ScriptedProvider
 
 from ..live import PATIENCE, SERVE, Runtime
@@ -27,6 +29,7 @@ sys.exit(main(["serve"]))
 """A server whose loop stands still for good after a signal: nothing that a caller may send does that."""
 
 
+@pytest.mark.slow
 def test_it_ends_and_the_next_one_goes_on_with_its_work(provider: ScriptedProvider, tmp_path: Path) -> None:
     agent = Runtime(provider, tmp_path / "data", AGENT_STALL_TIMEOUT=LIMIT)
     agent.command = [sys.executable, "-c", BLOCKABLE]

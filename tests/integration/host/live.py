@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -12,6 +12,9 @@ from urllib.parse import unquote
 import httpx
 
 from agent_client.sync import SyncMesh
+from agent_common.clock import SystemClock
+from agent_host.access import TokenStore
+from agent_host.database import open_database
 from agent_testing import LiveProcess, ScriptedProvider
 
 UP = [sys.executable, "-m", "agent_host", "up"]
@@ -85,9 +88,16 @@ class Host:
             base, transport = "http://host", httpx.HTTPTransport(uds=unquote(base.removeprefix("http+unix://")))
         return httpx.Client(base_url=base, transport=transport, headers=headers, timeout=PATIENCE, trust_env=False)
 
-    def token(self, agent_id: str, *options: str) -> str:
+    def token(self, agent_id: str) -> str:
+        """A new token of an agent, as the command makes it, without the second that a process takes to start."""
+        url = self.env.get("MESH_DATABASE_URL", f"sqlite:///{self.data_dir / 'mesh.db'}")
+        with closing(open_database(url)) as database:
+            tokens = TokenStore(database, SystemClock())
+            return database.run_sync(lambda connection: tokens.mint_in(connection, agent_id, "manual"))
+
+    def token_command(self, *arguments: str) -> str:
         """What `agent-host token` prints."""
-        with LiveProcess([*UP[:-1], "token", agent_id, *options], self.env) as process:
+        with LiveProcess([*UP[:-1], "token", *arguments], self.env) as process:
             assert process.wait(PATIENCE) == 0, process.output()
             return process.output().strip()
 

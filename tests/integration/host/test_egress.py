@@ -124,7 +124,7 @@ def test_the_host_as_it_is_started(tmp_path: Path) -> None:
         itself = ask(host.url, token)
         assert (itself.status_code, "this machine itself" in itself.text) == (403, True)
         assert ask("http://a.example.invalid/", token).status_code == 502
-        assert host.token("writer", "--revoke") == "revoked: 1"
+        assert host.token_command("writer", "--revoke") == "revoked: 1"
         host.process.wait_for_output(r'"verdict": "failed"')
         seen = lines(host)
         assert token not in host.process.output()

@@ -46,7 +46,7 @@ async def test_a_token_that_the_host_revokes_ends_its_links_beside_it(hosts: tup
     token = make_member(host, "goes")
     async with joined(url_of(beside), "goes", token=token) as goes, joined(url_of(host), "stays") as stays:
         session = await stays.open(type="conversation", target="goes")
-        host.token("goes", "--revoke")
+        host.token_command("goes", "--revoke")
         with pytest.raises(AuthError):
             await goes.wait_for_session_event(session.session_id, lambda event: bool(event.text), timeout=PATIENCE)
 

@@ -26,7 +26,7 @@ async def test_without_a_token_there_is_no_link(host: Host, token: str | None, s
 
 
 async def test_a_persons_token_reaches_the_agents_of_its_workspaces_alone(host: Host, token: str) -> None:
-    scoped = host.token("--user=telegram:7", "--workspaces=writer", "--expires=1h")
+    scoped = host.token_command("--user=telegram:7", "--workspaces=writer", "--expires=1h")
     async with linked(host, scoped) as person, linked(host, token) as agent, linked(host) as operator:
         refused = await person.ask("register", passport={"name": "writer"})
         assert refused["code"] == "access_denied"
@@ -55,7 +55,7 @@ async def test_an_agent_reaches_those_of_its_team(host: Host) -> None:
 
 
 async def test_a_token_of_several_people_names_whom_it_speaks_for(host: Host) -> None:
-    scoped = host.token("--user=telegram:*", "--workspaces=writer", "--expires=1h")
+    scoped = host.token_command("--user=telegram:*", "--workspaces=writer", "--expires=1h")
     with pytest.raises(InvalidStatus) as refused:
         async with linked(host, scoped):
             pass
@@ -66,7 +66,7 @@ async def test_a_token_of_several_people_names_whom_it_speaks_for(host: Host) ->
 
 @pytest.mark.slow
 async def test_a_link_ends_when_its_token_expires(host: Host) -> None:
-    scoped = host.token("--user=ann", "--workspaces=writer", "--expires=20s")
+    scoped = host.token_command("--user=ann", "--workspaces=writer", "--expires=20s")
     async with linked(host, scoped) as person:
         await person.ask("register", passport={"name": "user.ann"})
         with pytest.raises(ConnectionClosed):

@@ -135,7 +135,7 @@ def test_a_token_is_revoked(host: Host) -> None:
     token = host.token("leaver")
     with host.client(token) as leaver:
         assert leaver.get("/v1/models").status_code == 200
-    assert host.token("leaver", "--revoke") == "revoked: 1"
+    assert host.token_command("leaver", "--revoke") == "revoked: 1"
     with host.client(host.token("leaver")) as again:
         assert again.get("/v1/models").status_code == 200
 

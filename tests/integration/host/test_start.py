@@ -51,7 +51,7 @@ def test_without_settings_it_makes_an_operator_token_and_shows_it_once(tmp_path:
         assert token not in host.process.output()
         with host.client(token) as operator:
             assert operator.get("/usage").status_code == 200
-        with host.client(host.token("operator")) as replaced:
+        with host.client(host.token_command("operator")) as replaced:
             assert replaced.get("/usage").status_code == 200
     assert b"mesh_operator_" not in (tmp_path / "mesh.db").read_bytes()
 

@@ -63,7 +63,7 @@ def audit(host: Host, name: str) -> list[str]:
 def test_a_workspace_goes_with_all_that_it_has(host: Host) -> None:
     workspace = made(host, "whole")
     manual = host.token("whole")
-    path = Path(host.token("whole", "--keep"))
+    path = Path(host.token_command("whole", "--keep"))
     scoped = host.operator.post("/tokens", json={"user": "ann", "workspaces": ["whole"]}).json()["token"]
     assert host.operator.post("/workspaces/whole/start").status_code == 200
     work = {"workspace": "whole", "request": {"request_id": "whole-1", "content": "Hello"}, "expires_in": 3600}

@@ -72,6 +72,7 @@ def test_it_ends_and_says_where_it_stood(kind: str, stack: bytes) -> None:
         assert stack in said
 
 
+@pytest.mark.slow
 def test_it_ends_too_if_nobody_reads_what_it_says() -> None:
     with running("callback") as process:
         assert process.stderr is not None
@@ -83,6 +84,7 @@ def test_it_ends_too_if_nobody_reads_what_it_says() -> None:
         assert process.wait(PATIENCE) == -signal.SIGALRM
 
 
+@pytest.mark.slow
 def test_a_pause_of_the_whole_process_does_not_end_it() -> None:
     with running("callback") as process:
         for _ in range(3):
