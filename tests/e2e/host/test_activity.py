@@ -263,8 +263,10 @@ def test_events_of_agents_work_and_fleet_come_in_one_stream_and_again(world: Wor
             replayed.append(again.next())
         assert {event["workspace"] for event in replayed} >= {"ada", "new"}, "the third one may still be starting"
         of_new = [event["change"] for event in replayed if event["workspace"] == "new" and "change" in event]
-        order = ["created", "starting", "running", "quarantined", "stopping", "stopped", "deleting", "deleted"]
-        assert of_new == order
+        fenced = of_new.index("quarantined")
+        assert 3 <= fenced <= 5, "told once it is stored, while its agent is stopped"
+        del of_new[fenced]
+        assert of_new == ["created", "starting", "running", "stopping", "stopped", "deleting", "deleted"]
         statuses = [event["status"] for event in replayed if event["type"] == "work-changed"]
         assert statuses[-1] == "resulted"
         assert 2 <= len(statuses) == len(set(statuses)), "each once; those before the answer may share a commit"
