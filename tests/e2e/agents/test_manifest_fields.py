@@ -86,7 +86,7 @@ def tools(agent: Runtime) -> None:
 def permissions(agent: Runtime) -> None:
     write(agent, "careful", permissions={"*": "allow", "glob": "deny"})
     check_end(agent, "careful", Call("glob", {"pattern": "*"}), "output-error")
-    check_end(agent, "careful", Call("grep", {"pattern": "x"}), "output-available")
+    check_end(agent, "careful", Call("bash", {"command": "true"}), "output-available")
 
 
 def grant(agent: Runtime) -> None:
