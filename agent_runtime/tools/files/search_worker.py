@@ -32,6 +32,7 @@ MAX_LINE_LENGTH = 500
 """Characters of a line that are shown."""
 MAX_CHARACTERS = 500_000
 """In one answer; as JSON they may take several times as many bytes."""
+RIPGREP = ("rg", "--json", "--no-config", "--no-messages", "--threads=1", "--crlf")  # `$` is the end of any line
 FILES_PER_RUN = 500
 MAX_EXPANSIONS = 64
 MAX_LEFT_OUT = 20
@@ -293,27 +294,42 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 def matching_lines(walk: Walk, pattern: str, max_matches: int) -> Iterator[Match]:
     """Yield matches in the order of the walk, at most `max_matches` of a file. Raises SearchFault."""
-    options = ("--json", "--no-config", "--no-messages", "--threads=1", "--crlf")  # `$` is the end of any line
-    argv = ("rg", *options, "--regexp", pattern, "--")
+    _check_pattern(walk.root, pattern)
+    argv = (*RIPGREP, "--regexp", _with_rest_of_line(pattern), "--")
     files = walk.searchable_files(ascii_only=pattern.isascii())
-    # With no file at all ripgrep still has to check the pattern.
-    batch = list(itertools.islice(files, FILES_PER_RUN)) or [os.devnull]
-    while batch:
+    while batch := list(itertools.islice(files, FILES_PER_RUN)):
         yield from _run_ripgrep((*argv, *batch), walk, max_matches)
-        batch = list(itertools.islice(files, FILES_PER_RUN))
+
+
+def _check_pattern(root: str, pattern: str) -> None:
+    """Raise SearchFault if ripgrep is not there, or does not take the pattern."""
+    import subprocess
+
+    argv = (*RIPGREP, "--regexp", pattern, "--", os.devnull)
+    try:
+        done = subprocess.run(argv, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    except FileNotFoundError as error:
+        if error.filename != argv[0]:  # the folder is gone
+            raise
+        raise SearchFault("grep needs ripgrep (rg), which is not installed; search with bash", "unavailable") from None
+    complaint = done.stderr.decode(errors="replace")
+    if done.returncode == 2 and "regex" in complaint:
+        raise SearchFault(f"pattern: is not a regular expression: {complaint.strip()[:MAX_LINE_LENGTH]}")
+
+
+def _with_rest_of_line(pattern: str) -> str:
+    """Return a pattern that finds the same lines, once each. ripgrep tells every match of a line: a long one may have
+    a million, each of which would cost it and us some hundred bytes."""
+    may_end_in_comment = "(?" in pattern and "#" in pattern
+    return pattern if may_end_in_comment else f"(?:{pattern}).*"
 
 
 def _run_ripgrep(argv: tuple[str, ...], walk: Walk, max_matches: int) -> Iterator[Match]:
     """Run ripgrep once. A file's matches count once its end shows that it is no binary file."""
     import subprocess
 
-    pipe = subprocess.PIPE
-    try:
-        process = subprocess.Popen(argv, cwd=walk.root, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe)
-    except FileNotFoundError as error:
-        if error.filename != argv[0]:  # the folder is gone
-            raise
-        raise SearchFault("grep needs ripgrep (rg), which is not installed; search with bash", "unavailable") from None
+    nothing = subprocess.DEVNULL
+    process = subprocess.Popen(argv, cwd=walk.root, stdin=nothing, stdout=subprocess.PIPE, stderr=nothing)
     with process:
         try:
             found: list[Match] = []
@@ -329,9 +345,6 @@ def _run_ripgrep(argv: tuple[str, ...], walk: Walk, max_matches: int) -> Iterato
                     else:
                         walk.add_left_out(_decode_text(data["path"]), "binary")
                     found = []
-            complaint = process.stderr.read().decode(errors="replace") if process.stderr else ""
-            if process.wait() == 2 and "regex" in complaint:
-                raise SearchFault(f"pattern: is not a regular expression: {complaint.strip()[:MAX_LINE_LENGTH]}")
         finally:
             process.kill()
 

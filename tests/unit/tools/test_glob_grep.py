@@ -270,7 +270,24 @@ def test_more_files_than_one_call_takes(tmp_path: Path) -> None:
 def test_what_is_no_regular_expression_is_told(tree: Path) -> None:
     (tree / "empty").mkdir()
     for root in (tree, tree / "empty"):
-        assert grep(root, "h(")["fault"].startswith("pattern: is not a regular expression: ")
+        for pattern in ("h(", "h)(e", "h\\", "[h", "h\n"):
+            assert grep(root, pattern)["fault"].startswith("pattern: is not a regular expression: "), pattern
+
+
+@pytest.mark.parametrize(
+    ("pattern", "lines"),
+    [
+        ("(?i)HELL|again", [1, 2, 4]),
+        ("(?x) again # only this", [4]),
+        ("hello(?x) # (", [1, 4]),
+        ("hell$", [2]),
+        ("^$", [3]),
+        ("z*", [1, 2, 3, 4]),
+        ("hello.again|o$", [1, 4]),
+    ],
+)
+def test_a_pattern_means_what_ripgrep_says(tree: Path, pattern: str, lines: list[int]) -> None:
+    assert [match["line"] for match in grep(tree / "a", pattern, only="one.txt")["matches"]] == lines
 
 
 def test_what_is_not_looked_into_is_named(tree: Path) -> None:
@@ -336,6 +353,14 @@ def test_a_long_line_is_shown_where_it_matches(tmp_path: Path, at: int, around: 
     assert len(first["text"]) <= search_worker.MAX_LINE_LENGTH + 6
     assert first["text"].startswith("...") is (at > search_worker.MAX_LINE_LENGTH // 4)
     assert second["text"] == "short heron"
+
+
+def test_a_line_that_matches_at_each_of_its_characters_takes_little_memory(tmp_path: Path) -> None:
+    (tmp_path / "minified.js").write_text("x" * (4 << 20))
+    request = {"kind": "grep", "root": str(tmp_path), "only": None, "include": "**", "limit": 200, "pattern": "x"}
+    argv = ["prlimit", f"--data={96 << 20}", sys.executable, "-I", "-S", search_worker.__file__]
+    done = subprocess.run(argv, input=json.dumps(request), capture_output=True, text=True, check=True, timeout=60)
+    assert [match["line"] for match in json.loads(done.stdout)["matches"]] == [1]
 
 
 def test_a_long_line_that_is_no_utf_8_is_shown_where_it_matches(tmp_path: Path) -> None:
