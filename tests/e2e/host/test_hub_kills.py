@@ -8,7 +8,7 @@ import pytest
 
 from .hub_kills.storm import storm
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]
 
 
 async def test_a_hub_loses_nothing_and_repeats_nothing_over_two_hundred_kills(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from tests.unit.host.postgresql import new_database, postgresql
 
 from .hub_kills.storm import storm
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]
 
 
 async def test_they_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:

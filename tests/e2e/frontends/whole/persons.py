@@ -11,6 +11,7 @@ from .phones import Phone, Shown
 from .talk import OPTIONS, Message, words_in
 
 PRESS_AGAIN_SECONDS = 2.0
+"""The first time; then twice as long each time, for what waits is counted, and a bot drops messages behind too much."""
 ALLOW, REJECT = "✅ Once", "❌ Reject"
 FAILED = "⚠️"
 
@@ -25,7 +26,8 @@ class Person:
     """By word: the message and its id."""
     choices: dict[str, str] = field(default_factory=dict[str, str])
     """By card: the button that they press."""
-    _pressed: dict[str, float] = field(default_factory=dict[str, float])
+    _next_press: dict[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
+    """By card: the moment from which they press again, and the pause behind that."""
     _asked: Message | None = None
     """The last message that has the model ask a question."""
     _failures: int = 0
@@ -53,9 +55,10 @@ class Person:
 
     def _press(self, card: Shown) -> None:
         now = time.monotonic()
-        if now - self._pressed.get(card.id, -PRESS_AGAIN_SECONDS) < PRESS_AGAIN_SECONDS:
+        due, pause = self._next_press.get(card.id, (now, PRESS_AGAIN_SECONDS))
+        if now < due:
             return
-        self._pressed[card.id] = now
+        self._next_press[card.id] = now + pause, pause * 2
         options = [label for label in (*OPTIONS, ALLOW, REJECT) if label in card.buttons]
         label = self.choices.setdefault(card.id, self.random.choice(options))
         self.phone.press(card.id, label)

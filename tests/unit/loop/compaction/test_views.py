@@ -259,6 +259,7 @@ SPLIT = Send(3, READS)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @given(STORIES, KINDS)
 @example([SPLIT, Do("restart"), Send(3), Do("compact"), Send(60), Do("rewind"), Do("unrewind"), Send(3)], ("good",))
 @example([Send(3, (Calls((("read", 4000),) * 3),)), Send(60, agent="other"), Do("fork"), SPLIT], ("good",))
