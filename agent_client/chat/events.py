@@ -96,7 +96,11 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """A person must allow a call: `agent.answer(approval, "once")`, `"always"` (with a `scope`) or `"reject"`."""
+    """A person must allow a call: `agent.answer(approval, "once")`, `"always"` (with a `scope`) or `"reject"`.
+
+    After a restart, a runtime of an earlier version sends the reason, the rules and the code behind the request: then
+    the approval comes twice, the second time with them.
+    """
 
     session_id: str
     id: str

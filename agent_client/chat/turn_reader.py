@@ -51,7 +51,8 @@ class TurnReader:
         self._calls: dict[str, ToolCall] = {}
         self._results: dict[str, ToolResult] = {}
         self._about: dict[str, dict[str, Any]] = {}
-        """What was said of an approval before its request, by its id."""
+        """What is said of an approval, by its id."""
+        self._requests: dict[str, c.ToolApprovalRequest] = {}
         self._answer, self._step_texts = "", list[str]()
         self._error: str | None = None
 
@@ -102,7 +103,8 @@ class TurnReader:
                     asked = call.input.get("questions", ()) if is_object(call.input) else ()
                     yield from self._once(Question(self._name("session_id"), call.id, asked), "question", call.id)
             case c.ToolApprovalRequest():
-                yield from self._once(self._approval(chunk), "approval", chunk.approvalId)
+                self._requests[chunk.approvalId] = chunk
+                yield from self._ask(chunk.approvalId)
             case c.ToolOutputAvailable() if not chunk.preliminary:
                 yield from self._result(chunk.toolCallId, output=chunk.output)
             case c.ToolOutputError():
@@ -119,6 +121,7 @@ class TurnReader:
                 yield from self._once(Queued(chunk.data["position"]), "queue", chunk.data["position"])
             case "data-approval":
                 self._about[chunk.id or ""] = chunk.data
+                yield from self._ask(chunk.id or "")
             case "data-steer":
                 yield from self._once(Steered(chunk.data), "steer", chunk.id or number)
             case name:
@@ -150,6 +153,12 @@ class TurnReader:
                 retry_after=outcome.get("retry_after"),
             )
         )
+
+    def _ask(self, approval: str) -> Iterator[ChatEvent]:
+        """Yield a request; again once there is more to say of it, for runtimes that say it after the request."""
+        is_whole = approval in self._about
+        if (chunk := self._requests.get(approval)) and (is_whole or ("approval", approval, True) not in self._yielded):
+            yield from self._once(self._approval(chunk), "approval", approval, is_whole)
 
     def _approval(self, chunk: c.ToolApprovalRequest) -> Approval:
         call, about = self._calls.get(chunk.toolCallId), self._about.get(chunk.approvalId, {})

@@ -45,6 +45,14 @@ class DeferredTools(Protocol):
         """Return the matching tools, the best first. Takes time proportional to all tools."""
         ...
 
+    def named_in_list(self, query: str) -> Sequence[str]:
+        """Return the names of which the query is made, if the model's list shows all these tools; else nothing."""
+        ...
+
+    def search_list(self, query: str, limit: int) -> Sequence[str]:
+        """Return the names of matching tools in the model's list, the best first."""
+        ...
+
     def is_hidden(self, name: str) -> bool:
         """Whether the model's list does not show the tool at all, although the model may call it."""
         ...

@@ -69,8 +69,6 @@ class Conversation:
         """For the messages from now on; None: the session's own."""
         self.manifest: str | None = None
         """The agent for the messages from now on; None: the session's own."""
-        self.first_text: str | None = None
-        """The first message that this window has sent in the session."""
         self.current: Message | None = None
         """Whose turn is followed."""
         self._view = view
@@ -137,7 +135,7 @@ class Conversation:
         if self.busy:
             raise CliError("a turn is running", "Esc stops it")
         self.session = session
-        self.model = self.manifest = self.first_text = None
+        self.model = self.manifest = None
 
     def is_mine(self, message_id: str) -> bool:
         """Whether this window has sent the message."""
@@ -225,7 +223,6 @@ class Conversation:
         if len(self.waiting) >= MAX_PENDING:
             raise CliError(f"{MAX_PENDING} messages wait already", "wait for the agent, or stop it with Esc")
         self._mine.append(message.id)
-        self.first_text = self.first_text or message.text
         busy = self.busy
         (self._steering if message.steers else self._pending).append(message)
         if busy:

@@ -33,26 +33,32 @@ class Person:
         self._online, self._stop = online, stop
         self._asking: dict[str, asyncio.Task[None]] = {}
         """By the id of the call that waits."""
-        self._undecided: dict[str, str] = {}
-        """The calls by the ids of the requests that wait for a choice of this person."""
+        self._undecided: dict[str, Approval | Question] = {}
+        """The requests that wait for a choice of this person, by their ids."""
 
     def ask(self, request: Approval | Question) -> None:
-        """Ask the person, beside everything else."""
+        """Ask the person, beside everything else. The same request may come again with more to show."""
         call_id = _call_of(request)
+        if self._undecided.get(request.id, request) != request:
+            self.answered(call_id)
         if call_id not in self._asking:
-            self._undecided[request.id] = call_id
+            self._undecided[request.id] = request
             self._asking[call_id] = self._screen.start(self._ask(call_id, request))
 
     def answered(self, call_id: str | None = None) -> None:
         """A call waits no more; without an id none does."""
         for name in [call_id] if call_id is not None else list(self._asking):
-            if task := self._asking.pop(name, None):
+            if task := self._forget(name):
                 task.cancel()
 
     def resolved(self, request_id: str) -> None:
         """A request waits no more. One that is being answered here stays until the agent has said so."""
-        if (call_id := self._undecided.pop(request_id, None)) is not None:
-            self.answered(call_id)
+        if (request := self._undecided.get(request_id)) is not None:
+            self.answered(_call_of(request))
+
+    def _forget(self, call_id: str) -> asyncio.Task[None] | None:
+        self._undecided = {name: one for name, one in self._undecided.items() if _call_of(one) != call_id}
+        return self._asking.pop(call_id, None)
 
     async def _ask(self, call_id: str, request: Approval | Question) -> None:
         try:
@@ -61,8 +67,8 @@ class Person:
             else:
                 await self._question(request)
         finally:
-            self._asking.pop(call_id, None)
-            self._undecided.pop(request.id, None)
+            if self._asking.get(call_id) is asyncio.current_task():  # else it is forgotten, or asked anew
+                self._forget(call_id)
 
     async def _approve(self, approval: Approval) -> None:
         menu, decisions = approval_menu(approval, await planned_change(self._agent, approval.tool, approval.input))
@@ -132,7 +138,7 @@ class Person:
             except ClientError as error:
                 self._transcript.problem(explain(error))
                 if not isinstance(error, NotFound):
-                    self._undecided[request.id] = _call_of(request)
+                    self._undecided[request.id] = request
                     return "refused"
                 outcome = "over"
             self._transcript.answered()

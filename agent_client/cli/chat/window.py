@@ -40,8 +40,6 @@ from .replay import events_of, latest_messages, text_of
 from .screen import ChatCompleter, Completable, Folders, Screen, open_history
 from .status_line import drawn_status, status_parts
 
-TITLE_LENGTH = 60
-
 
 class ChatWindow:
     """Shows a conversation and does what keys and commands say."""
@@ -146,7 +144,7 @@ class ChatWindow:
             case Finished():
                 self._inputs.clear()
                 self.person.answered()
-                self.screen.start(self._after_turn(event))
+                self.screen.start(self._read_session())
             case _:
                 return
 
@@ -169,14 +167,6 @@ class ChatWindow:
         if call is None or not isinstance(event, ToolResult) or event.error:
             return None
         return await made_change(self.agent, call.name, call.input, backup_of(event))
-
-    async def _after_turn(self, event: Finished) -> None:
-        session = await self.watch.read_session(self.conversation.session)
-        if session is not None and session.title is None and self.conversation.first_text:
-            title = " ".join(self.conversation.first_text.split())[:TITLE_LENGTH]
-            with suppress(ClientError):
-                await self.agent.sessions.update(self.conversation.session, title=title)
-                await self.watch.read_session(self.conversation.session)
 
     # ---------------------------------------------------------------- sessions
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from agent_common.protocol import chunks as c
 
 from ..store.history import Message
+from .approvals import APPROVAL_PART, approvals_shown
 from .parts import shown_metadata, tool_name
 
 
@@ -21,14 +22,27 @@ def replay(reply: Message) -> Iterator[c.Chunk]:
 
 
 def replay_parts(parts: Sequence[dict[str, Any]]) -> Iterator[c.Chunk]:
-    """Yield the chunks of these parts; the last step stays open."""
+    """Yield the chunks of these parts; the last step stays open.
+
+    The request for an approval comes after what is shown with it, which is recorded behind the call: as it came live.
+    """
     open_step = False
+    not_shown = set(approvals_shown(parts))
+    held: dict[str, list[c.Chunk]] = {}
+    """What comes after that which is shown with an approval, by its id."""
     for index, part in enumerate(parts):
         if part["type"] == "step-start":
             if open_step:
                 yield c.FinishStep()
             open_step = True
         yield from _part(part, f"{part['type']}-{index}")
+        if part["type"] == APPROVAL_PART:
+            not_shown.discard(part.get("id", ""))
+            yield from held.pop(part.get("id", ""), ())
+        elif (approval := _asked_approval(part)) in not_shown:
+            held.setdefault(approval, []).extend(_after_input(part))
+        else:
+            yield from _after_input(part)
 
 
 def _part(part: dict[str, Any], chunk_id: str) -> Iterator[c.Chunk]:
@@ -45,26 +59,40 @@ def _part(part: dict[str, Any], chunk_id: str) -> Iterator[c.Chunk]:
             yield c.ReasoningEnd(id=chunk_id, providerMetadata=part.get("providerMetadata"))
         case kind if kind.startswith("data-"):
             yield c.DataChunk(type=kind, data=part["data"], id=part.get("id"))
+        case _ if _is_call(part):
+            yield c.ToolInputAvailable(
+                toolCallId=part["toolCallId"],
+                toolName=tool_name(part) or "",
+                input=part.get("input", {}),
+                dynamic=_dynamic(part),
+                providerExecuted=part.get("providerExecuted"),
+                providerMetadata=part.get("callProviderMetadata"),
+            )
         case _:
-            yield from _tool(part)
+            return
 
 
-def _tool(part: dict[str, Any]) -> Iterator[c.Chunk]:
-    name, call = tool_name(part), part.get("toolCallId")
-    if name is None or call is None:
+def _is_call(part: dict[str, Any]) -> bool:
+    return tool_name(part) is not None and part.get("toolCallId") is not None
+
+
+def _dynamic(part: dict[str, Any]) -> Literal[True] | None:
+    return True if part["type"] == "dynamic-tool" else None
+
+
+def _asked_approval(part: dict[str, Any]) -> str | None:
+    """Return the id of the approval for which a call asks or has asked in vain; the others are settled."""
+    asked = "approval" in part and part["state"] in ("approval-requested", "output-denied")
+    return part["approval"]["id"] if asked else None
+
+
+def _after_input(part: dict[str, Any]) -> Iterator[c.Chunk]:
+    """Yield what follows the input of a call; nothing for other parts."""
+    if not _is_call(part):
         return
-    dynamic = True if part["type"] == "dynamic-tool" else None
-    here = part.get("providerExecuted")
-    yield c.ToolInputAvailable(
-        toolCallId=call,
-        toolName=name,
-        input=part.get("input", {}),
-        dynamic=dynamic,
-        providerExecuted=here,
-        providerMetadata=part.get("callProviderMetadata"),
-    )
-    if "approval" in part and part["state"] in ("approval-requested", "output-denied"):  # the others are settled
-        yield c.ToolApprovalRequest(approvalId=part["approval"]["id"], toolCallId=call)
+    call, dynamic = part["toolCallId"], _dynamic(part)
+    if approval := _asked_approval(part):
+        yield c.ToolApprovalRequest(approvalId=approval, toolCallId=call)
     if part["state"] == "output-available":
         yield c.ToolOutputAvailable(toolCallId=call, output=part["output"], dynamic=dynamic)
     elif part["state"] == "output-error":

@@ -14,6 +14,7 @@ from agent_common.protocol import Rule, Usage
 
 from ...errors import BrokenRecord
 from .streaming_text import UPSERT_PART
+from .titles import give_title
 
 Row = sqlite3.Row
 OUTSIDE_TEXT = "outside_text"
@@ -130,6 +131,7 @@ def insert_turn(connection: sqlite3.Connection, turn: NewTurn, now: int) -> None
     metadata = {**turn.metadata, "schema_version": 1}
     if turn.queued:
         metadata |= {"queued_at": now, "queue_enqueued_at": now}
+    give_title(connection, turn.session_id, (data for _, data in turn.parts))
     upsert_message(connection, MessageRow(turn.message_id, turn.session_id, "user", metadata, now, now))
     for index, (part_id, data) in enumerate(turn.parts):
         upsert_part(connection, PartRow(part_id, turn.message_id, turn.session_id, index, data, now))

@@ -11,6 +11,7 @@ from typing import Any
 from agent_common.protocol import Folders, RequirementSet, SkillState
 from agent_common.telemetry import logger
 
+from ...errors import ToolFailure
 from ...ports import ToolContext
 from ...tools import Output, Tool
 from ..sources.source import Stamp
@@ -98,7 +99,11 @@ def build_skill_set(plugins: Iterable[Plugin]) -> SkillSet:
 
 def _skill_tool(skill: SkillDeclaration, build: SkillBuild) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
-        result = await build.pool.call(skill.spec.name, arguments, context)
+        try:
+            result = await build.pool.call(skill.spec.name, arguments, context)
+        except ToolFailure as failure:  # its message has what was printed
+            log.warning("skill failed", skill=skill.spec.name, call_id=context.call_id, error=failure.message)
+            raise
         if not result.log:
             return Output(result.value)
         log.info("skill printed", skill=skill.spec.name, call_id=context.call_id, text=result.log)

@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from ...ports import OUTSIDE_TEXT_KEY, ToolContext, ToolSpec
+from ...ports import OUTSIDE_TEXT_KEY, DeferredTools, ToolContext, ToolSpec
 from ..core.contract import Output, Tool
 
 MAX_MATCHES = 10
 """Maximum matches of a search."""
 NOTHING_DEFERRED_NOTE = "every tool there is stands in your list already; choose from it"
+MAX_IN_LIST = 3
+"""Maximum tools of the list that a search names which finds no other."""
 NO_MATCH_NOTE = "no tool fits; try other words for what it should do"
 DESCRIPTION = (
     "Find tools by what they do, among those that are not in your list, and add them to it. Use it only when no tool "
@@ -33,12 +35,23 @@ PARAMETERS: dict[str, Any] = {
 }
 
 
+def _note(held: DeferredTools, query: str, *, found_any: bool) -> str | None:
+    """Return what to say of tools in the list, so that the model does not search for them in other words."""
+    if named := held.named_in_list(query):
+        return f"your list has already: {', '.join(named)}"
+    if found_any:
+        return None
+    nearest = held.search_list(query, MAX_IN_LIST)
+    return f"no other tool fits; nearest in your list: {', '.join(nearest)}" if nearest else NO_MATCH_NOTE
+
+
 def tool_search_tool() -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
         held = context.deferred_tools
         if held is None or not held.has_any():
             return Output({"matches": [], "note": NOTHING_DEFERRED_NOTE})
-        found = await asyncio.to_thread(held.search, arguments["query"], MAX_MATCHES)
+        query = arguments["query"]
+        found = await asyncio.to_thread(held.search, query, MAX_MATCHES)
         from_outside = any(spec.source == "mcp" for spec in found)
         context.outside_text.seen |= from_outside
         data: dict[str, Any] = {
@@ -46,8 +59,8 @@ def tool_search_tool() -> Tool:
         }
         if instructions := {spec.server: spec.server_instructions for spec in found if spec.server_instructions}:
             data["servers"] = [{"name": name, "instructions": text} for name, text in instructions.items()]
-        if not found:
-            data["note"] = NO_MATCH_NOTE
+        if note := await asyncio.to_thread(_note, held, query, found_any=bool(found)):
+            data["note"] = note
         return Output(
             data,
             metadata={OUTSIDE_TEXT_KEY: True} if from_outside else {},  # by which a later process knows it

@@ -80,6 +80,14 @@ class Snapshot:
         index = ToolIndex([(name, spec.details or spec.description) for name, spec in specs.items()])
         return [specs[name] for name, _ in index.search(query, limit)]
 
+    def named_in_list(self, query: str) -> Sequence[str]:
+        named = list(dict.fromkeys(query.replace(",", " ").split()))
+        return named if {spec.name for spec in self.specs} >= set(named) else []
+
+    def search_list(self, query: str, limit: int) -> Sequence[str]:
+        index = ToolIndex([(spec.name, spec.description) for spec in self.specs if spec.name != SEARCH_TOOL])
+        return [name for name, _ in index.search(query, limit)]
+
     def is_hidden(self, name: str) -> bool:
         return name in self.deferred
 

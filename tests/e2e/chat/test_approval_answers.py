@@ -202,6 +202,22 @@ def test_a_text_approves_with_the_code_that_every_list_shows(agent: Runtime) -> 
     assert agent.get(f"/sessions/{session}/permissions").json()["rules"][0]["action"] == "ask"
 
 
+def test_an_approval_that_waits_over_a_restart_is_streamed_as_before(start: Start) -> None:
+    agent = start()
+    session = asking(agent)
+    waiting = ask(agent, session, "touch made")
+    seen: list[list[dict[str, Any]]] = []
+    for _ in range(2):
+        with agent.stream("GET", f"/chat/{session}/stream") as stream:
+            stream.until("tool-approval-request")
+            seen.append([one.model_dump(exclude_none=True) for one in stream.read[-2:]])
+        agent.process.kill9()
+        agent.start()
+    assert seen[0] == seen[1]
+    assert [one["type"] for one in seen[1]] == ["data-approval", "tool-approval-request"]
+    assert seen[1][0]["data"]["code"] == waiting["code"]
+
+
 def test_a_text_chooses_among_several_by_their_codes(agent: Runtime) -> None:
     session, names = asking(agent), [fresh("file") for _ in range(3)]
     calls = (Call("bash", {"command": f"touch {name}"}, id=name) for name in names)

@@ -60,7 +60,7 @@ def test_a_session_has_all_its_members(agent: Runtime) -> None:
     assert found["session_id"] == alias
     assert found["id"].startswith("ses_")
     assert agent.get(f"/sessions/{found['id']}").json() == {**found, "session_id": found["id"]}
-    assert (found["title"], found["agent"], found["model"]) == (None, "default", "priced")
+    assert (found["title"], found["agent"], found["model"]) == ("hello", "default", "priced")
     assert (found["parent_id"], found["parent_message_id"], found["archived_at"]) == (None, None, None)
     assert (found["metadata"], found["ephemeral"], found["queue"]) == ({}, False, [])
     assert found["usage"] == {key: before["usage"][key] for key in found["usage"]}
@@ -486,7 +486,7 @@ def test_another_principal_sees_nothing_and_changes_nothing(agent: Runtime) -> N
                 assert_problem(eve.post(f"/sessions/{name}/{what}", json=body), 404, "unknown_session")
         assert session not in eve.get("/sessions").text
     found = agent.get(f"/sessions/{session}").json()
-    assert (found["title"], found["archived_at"]) == (None, None)
+    assert (found["title"], found["archived_at"]) == ("say:a", None)
     assert said(agent, session) == ["say:a", "a"]
 
 

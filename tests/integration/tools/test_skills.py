@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+
+import pytest
+
 from .school import SEED, School
 
 # ---------------------------------------------------------------- good days
@@ -157,7 +161,7 @@ async def test_the_mesh_is_reached_through_the_server_and_not_too_often_at_once(
     assert await school.value("plain") == "2 messages", "an answer that nobody waits for confuses no one"
 
 
-async def test_the_log_of_a_call_is_what_it_printed(school: School) -> None:
+async def test_the_log_of_a_call_is_what_it_printed(school: School, caplog: pytest.LogCaptureFixture) -> None:
     code = """
 import os, sys
 
@@ -169,6 +173,7 @@ def speak(word):
     sys.stderr.write("and to stderr\\n")
     os.write(1, b"and past Python\\n")
     if word == "fail": raise KeyError(word)
+    if word == "die": os._exit(3)
     return word
 
 @skill(name="silent", description="Prints nothing.")
@@ -180,5 +185,10 @@ def silent(): return 1
         assert result.data == word
         assert sorted(result.metadata["log"].splitlines()) == ["and past Python", "and to stderr", word]
     assert "log" not in (await school.call("silent")).metadata
-    failed = (await school.call("speak", word="fail")).error_text or ""
+    with caplog.at_level(logging.INFO):
+        failed = (await school.call("speak", word="fail")).error_text or ""
+        died = (await school.call("speak", word="die")).error_text or ""
     assert "KeyError: 'fail'\nIt printed:\nfail" in failed
+    assert "(exit code 3): die" in died
+    told = [record.__dict__["facts"] for record in caplog.records if record.message == "skill failed"]
+    assert [(one["skill"], one["error"]) for one in told] == [("speak", failed), ("speak", died)]

@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from agent_client import Agent, ApiError, Mesh, NotRunning
+from agent_client import Agent, ApiError, Approval, Mesh, NotRunning
 
 AWAY = 0.2
 """Seconds after which a server is given up here."""
@@ -51,6 +51,32 @@ async def test_a_server_that_was_there_in_between_is_not_given_up() -> None:
     async with Agent("http://server", transport=server) as agent, agent.chat("hello", reconnect=AWAY) as turn:
         assert [event.type async for event in turn] == ["started", "finished"]
     assert len(server.requests) == 4
+
+
+CALL = 'data: {"type":"tool-input-available","toolCallId":"c","toolName":"bash","input":{}}\n\n'
+ABOUT = 'data: {"type":"data-approval","id":"a","data":{"reason":"a rule","code":"K7","always":[{"pattern":"*"}]}}\n\n'
+REQUEST = 'data: {"type":"tool-approval-request","approvalId":"a","toolCallId":"c"}\n\n'
+
+
+@pytest.mark.parametrize(
+    ("first", "again", "codes"),
+    [
+        (ABOUT + REQUEST, ABOUT + REQUEST, ["K7"]),
+        (ABOUT + REQUEST, REQUEST + ABOUT, ["K7"]),
+        (REQUEST + ABOUT, REQUEST + ABOUT, [None, "K7"]),
+        (REQUEST, ABOUT + REQUEST, [None, "K7"]),
+        (REQUEST + ABOUT, ABOUT, [None, "K7"]),
+        (REQUEST, ABOUT, [None]),
+    ],
+)
+async def test_an_approval_is_whole_in_either_order(first: str, again: str, codes: list[str | None]) -> None:
+    """One that was answered before a reconnection is not asked again: the stream has its request no more."""
+    server = Server((CHAT, CALL, first), (CHAT, CALL, again, CHAT_END))
+    async with Agent("http://server", transport=server) as agent, agent.chat("hello", reconnect=AWAY) as turn:
+        approvals = [event async for event in turn if isinstance(event, Approval)]
+    assert [one.code for one in approvals] == codes
+    whole = [one for one in approvals if one.code]
+    assert all((one.reason, one.always, one.tool) == ("a rule", [{"pattern": "*"}], "bash") for one in whole)
 
 
 NOT_RUNNING = httpx2.Response(

@@ -12,7 +12,7 @@ import pytest
 
 from agent_common.protocol import Usage
 from agent_common.protocol import chunks as c
-from agent_runtime.sessions import branches, history, interrupt_turn, replay, rows, text_of, tool_name
+from agent_runtime.sessions import branches, history, interrupt_turn, replay, replay_parts, rows, text_of, tool_name
 from agent_runtime.sessions.record.parts import RETRY, MessageParts
 from agent_runtime.sessions.record.repair import CALL_ERROR
 from tests.unit.sessions.support import SESSION, TURN, begin, opened, parts, recorder, text
@@ -197,6 +197,31 @@ def test_a_replay_builds_the_same_message() -> None:
     assert again[-1] == c.Finish(finishReason="stop", messageMetadata={"finish_reason": "stop"})
     for chunk in again:
         c.chunk_adapter().validate_json(chunk.to_sse().removeprefix(b"data: "))
+
+
+APPROVAL = c.DataChunk(type="data-approval", id="a1", data={"reason": "a rule asks", "code": "K7"})
+ASKED = [*AVAILABLE, APPROVAL, c.ToolApprovalRequest(approvalId="a1", toolCallId="c1")]
+OTHER_ASKED = [
+    c.ToolInputAvailable(toolCallId="c2", toolName="read", input={}),
+    *(c.DataChunk(type="data-approval", id="a2", data={}), c.ToolApprovalRequest(approvalId="a2", toolCallId="c2")),
+]
+
+
+@pytest.mark.parametrize("then", [[], OTHER_ASKED])
+def test_a_replay_says_what_is_shown_with_an_approval_before_its_request(then: list[c.Chunk]) -> None:
+    said = [c.StartStep(), *ASKED, *then]
+    again = list(replay_parts(reduced(said)))
+    assert again == [chunk for chunk in said if not isinstance(chunk, c.ToolInputStart)]
+
+
+def test_a_replay_of_a_denied_call_has_its_request_before_the_denial() -> None:
+    start, call, about = reduced([c.StartStep(), *ASKED])
+    denied = c.ToolOutputDenied(toolCallId="c1")
+    call["state"] = "output-denied"
+    assert list(replay_parts([start, call, about]))[2:] == [*ASKED[2:], denied]
+    assert list(replay_parts([start, about, call]))[1:] == [APPROVAL, ASKED[1], ASKED[-1], denied], "as in an import"
+    del about["id"]
+    assert list(replay_parts([start, call, about]))[2:4] == [ASKED[-1], denied], "without what is shown with it"
 
 
 def test_a_replay_of_a_cancelled_turn_ends_with_its_abort() -> None:

@@ -10,7 +10,7 @@ from agent_common.protocol import SkillState
 from agent_common.protocol.authority import Authority, Layer
 from agent_runtime.ports import ToolCatalog, ToolContext, Toolset
 from agent_runtime.tools import LOCKED_TOOL_NAMES, Tool, ToolRegistry
-from agent_runtime.tools.agent.tool_search import tool_search_tool
+from agent_runtime.tools.agent.tool_search import NO_MATCH_NOTE, tool_search_tool
 from agent_runtime.tools.catalog.registry import MAX_DETAILS_LENGTH
 
 from .doubles import answering, finished
@@ -133,6 +133,26 @@ async def test_what_is_found_joins_at_the_end_and_stays(context: ToolContext) ->
     assert not {one["id"] for one in again.data["matches"]} & set(result.added_tools)
 
 
+async def test_a_search_names_what_the_list_has_already(context: ToolContext) -> None:
+    """So that the model does not look for other words for a tool that it can call."""
+    registry = ToolRegistry([*(answering(0, name) for name in ("bash", "read")), tool_search_tool()], foreign(*MANY))
+    before = registry.snapshot()
+    for query, note in (
+        ("bash", "your list has already: bash"),
+        ("read, bash", "your list has already: read, bash"),
+        ("run a command in bash", "no other tool fits; nearest in your list: bash"),
+        ("quantum", NO_MATCH_NOTE),
+    ):
+        assert finished(await before.run("tool_search", {"query": query}, context)).data == {
+            "matches": [], "note": note,
+        }  # fmt: skip
+    found = finished(await before.run("tool_search", {"query": "docs 07"}, context))
+    assert "note" not in found.data
+    again = finished(await before.with_tools(found.added_tools).run("tool_search", {"query": "docs_07"}, context))
+    assert again.data["matches"], "others are named so as well"
+    assert again.data["note"] == "your list has already: docs_07"
+
+
 async def test_what_is_held_back_can_be_called(context: ToolContext) -> None:
     tools = ToolRegistry([answering(0, "read"), tool_search_tool()], foreign(*MANY)).snapshot()
     assert finished(await tools.run("docs_07", {}, context)).data == "docs_07"
@@ -140,4 +160,4 @@ async def test_what_is_held_back_can_be_called(context: ToolContext) -> None:
     missing = finished(await tools.run("nothing", {}, context))
     assert missing.error_text == "there is no tool 'nothing'; there are: read, tool_search; tool_search finds more"
     lost = finished(await tools.run("tool_search", {"query": "quantum"}, context))
-    assert lost.data == {"matches": [], "note": "no tool fits; try other words for what it should do"}
+    assert lost.data == {"matches": [], "note": NO_MATCH_NOTE}

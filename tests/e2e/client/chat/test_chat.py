@@ -74,7 +74,7 @@ def test_a_conversation_with_tools_and_approvals(agent: Runtime, open_chat: Open
     terminal.see("What the agent should do instead")
     terminal.say("enough painted")
     terminal.see("✗ bash sed -n 2p fence.txt  denied", "● It is blue.", "tokens")
-    status = re.compile(r"default · plan it · \d+% context")
+    status = re.compile(r"default · hello · \d+% context")
     terminal.wait(lambda screen: status.search(screen) is not None, status.pattern)
     assert agent.http.get("/workspace/fence.txt").text == "colour: blue\n"
     assert "enough painted" in str(agent.provider.completions[-1].messages)

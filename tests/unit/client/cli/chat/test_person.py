@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import httpx2
@@ -129,6 +129,27 @@ async def test_the_keys_of_a_half_written_message_answer_nothing(tmp_path: Path)
         await at.until(lambda: at.answers == ["a once"])
         await at.until(lambda: at.screen.menu is None)
         assert at.screen.input.text == "Please also "
+
+
+async def test_an_approval_that_comes_again_with_more_is_asked_whole(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        whole = approval("a")
+        at.person.ask(replace(whole, always=()))
+        await at.until(lambda: at.screen.menu is not None)
+        bare = at.screen.menu
+        at.person.ask(whole)
+        await at.until(lambda: at.screen.menu not in (None, bare))
+        card = at.screen.menu
+        assert card is not None
+        assert len(card.choices) == 4
+        at.person.ask(approval("a"))
+        at.keys.send_text("a")
+        await at.until(lambda: bool(at.told))
+        assert at.answers == ["a always"]
+        at.person.ask(approval("a"))
+        await at.until(lambda: at.screen.menu is not None)
+        at.person.resolved("a")
+        await at.until(lambda: at.screen.menu is None)
 
 
 async def test_an_answer_is_given_however_often_the_agent_is_away(tmp_path: Path) -> None:
