@@ -257,8 +257,15 @@ def test_a_skill_is_given_to_the_agent_of_this_machine_version_by_version(cli: C
     file = tmp_path / "shout.py"
     for version, sign in (("1", "!"), ("2", "?")):
         file.write_text(f"@skill\ndef shout(text: str) -> str:\n    'Make it loud.'\n    return text + {sign!r}\n")
-        assert "shout.py passes" in cli("skill", "add", str(file)).out
-        eventually(lambda v=version: ["shout", "active", v] in [row[:3] for row in cli("skill", "list").rows])
+        added = cli("skill", "add", str(file))
+        assert "shout.py passes" in added.out
+        assert f"shout is active, version {version}\n" in added.err
+        assert ["shout", "active", version, "shout.py", ""] in cli("skill", "list").rows, "at once"
+    assert "shout is active, version 2\n" in cli("skill", "add", str(file)).err, "which the agent has already"
+    twice = tmp_path / "again.py"
+    twice.write_text(file.read_text())
+    assert "is failed" in cli("skill", "add", str(twice), code=1).err, "the name is taken"
+    cli("skill", "remove", "again")
     file.write_text("oops(")
     cli("skill", "add", str(file), code=1)
     assert ["shout", "active", "2", "shout.py", ""] in cli("skill", "list").rows
