@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...contexts import open_mesh
@@ -37,9 +38,14 @@ async def cost(call: Invocation) -> None:
         for one in report.sums
     ]
     call.output.table(COLUMNS, rows)
+    call.output.note(in_all(total, calls, unpriced))
+
+
+def in_all(total: float, calls: int, unpriced: Sequence[str]) -> str:
+    """Return the sum in words, with how many calls it lacks for want of a price, and of which models."""
     counted = "1 call has" if calls == 1 else f"{calls} calls have"
     missing = f"; {counted} no known price ({', '.join(unpriced)})" if calls else " in all"
-    call.output.note(f"{_dollars(total, calls)}{missing}")
+    return f"{_dollars(total, calls)}{missing}"
 
 
 def _dollars(cost: float | None, without_price: int) -> str:

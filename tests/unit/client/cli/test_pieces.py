@@ -19,7 +19,7 @@ from agent_client.cli.commands.agent.mcp import _file_of
 from agent_client.cli.commands.agent.sessions import part_text
 from agent_client.cli.commands.agent.skill import TEMPLATE, skill_entries
 from agent_client.cli.commands.events import facts
-from agent_client.cli.commands.host.cost import totals
+from agent_client.cli.commands.host.cost import in_all, totals
 from agent_client.cli.commands.host.workspaces import MARK_CHARACTERS, news, shown_columns
 from agent_client.cli.contexts import Choice
 from agent_client.cli.errors import UsageError, explain
@@ -180,6 +180,8 @@ def test_dollars_are_summed_and_models_without_a_price_are_named() -> None:
     unpriced = priced.model_copy(update={"model": "u", "usage": Usage(input=1), "without_price": 1})
     partly = priced.model_copy(update={"model": "p", "without_price": 39})
     assert totals(UsageReport(sums=[priced, priced, unpriced, partly], recent=[])) == (1.5, ["p", "u"])
+    assert in_all(0.0156, 39, ["p", "u"]) == "at least $0.0156; 39 calls have no known price (p, u)"
+    assert in_all(0.5, 0, []) == "$0.5000 in all"
 
 
 def test_a_narrow_terminal_leaves_out_what_agents_have_in_common() -> None:
