@@ -211,6 +211,8 @@ class UsageSum(_Answer):
     not_complete: int
     """Calls that failed, were dropped, or whose client hung up."""
     usage: Usage
+    without_price: int = 0
+    """Calls whose model had no known price. Their cost is missing from the sum."""
 
 
 class ModelCall(_Answer):

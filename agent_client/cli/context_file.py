@@ -51,6 +51,11 @@ class Context:
             return None
         return next((path for path, workspace in self.folders.items() if workspace == self.workspace), None)
 
+    def forgetting(self, workspace: str) -> Context:
+        """Return the context without a workspace that is deleted."""
+        folders = {path: one for path, one in self.folders.items() if one != workspace}
+        return replace(self, folders=folders, workspace=None if self.workspace == workspace else self.workspace)
+
 
 @dataclass(frozen=True, slots=True)
 class Contexts:
@@ -80,6 +85,11 @@ class Contexts:
         gone = self.get(name)
         left = tuple(one for one in self.contexts if one is not gone)
         return Contexts(left, None if self.current == name else self.current)
+
+    def forgetting(self, url: str, workspace: str) -> Contexts:
+        """Have no context of that host mean a workspace that is deleted."""
+        left = (one.forgetting(workspace) if one.url == url else one for one in self.contexts)
+        return replace(self, contexts=tuple(left))
 
     def using(self, name: str) -> Contexts:
         """Make a context the current one. Raises UsageError."""

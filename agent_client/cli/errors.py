@@ -59,8 +59,13 @@ class UsageError(CliError):
 
 def explain(error: ClientError) -> str:
     """Return the error as one line, with its fix if there is one."""
+    from .. import ApiError
+
     fixes = [_FIXES[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in _FIXES]
     fixes += [lists for begin, lists in _LISTS.items() if str(error).startswith(begin)]
     named = re.search(r"workspace '([^']+)'", str(error))
-    fix = next(iter(fixes), "").format(workspace=named[1] if named else "WORKSPACE")
+    fixes = [one.format(workspace=named[1] if named else "WORKSPACE") for one in fixes]
+    faults = error.faults if isinstance(error, ApiError) else ()
+    fixes += [f"{one.field}: {one.message}" for one in faults if one.message not in str(error)]
+    fix = next(iter(fixes), "")
     return f"{str(error).removesuffix('.')}; {fix}" if fix else str(error)

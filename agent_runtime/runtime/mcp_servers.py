@@ -71,7 +71,8 @@ async def try_servers(settings: Settings, name: str | None) -> tuple[list[str], 
         if state.error:
             lines.append(f"  {state.error}")
         elif state.state == "ready":
-            lines.append(f"  {len(state.tools)} tools: {', '.join(state.tools)}")
+            counted = "1 tool" if len(state.tools) == 1 else f"{len(state.tools)} tools"
+            lines.append(f"  {counted}: {', '.join(state.tools)}")
             lines += [f"  left out: {line}" for line in state.faults]
             lines += [f"  note: {line}" for line in await deps.advice(server)]
     return lines, all(states[server.name].state == "ready" for server in wanted if server.enabled)

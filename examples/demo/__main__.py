@@ -1,7 +1,8 @@
 """`make demo`: starts a mesh and one runtime, hands a task to the mesh, which sends it to the agent over the mediation
 channel, and stops everything again.
 
-Progress goes to stderr. The last two lines on stdout are the place of the report and the TaskResult as JSON.
+Progress goes to stderr. A person sees the report at the end; where stdout is no terminal, its last two lines are the
+place of the report and the TaskResult as JSON.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from pathlib import Path
 from types import FrameType, TracebackType
 
 from rich.console import Console
+from rich.markdown import Markdown
 
 from agent_client import ClientError
-from agent_common.protocol import TaskAssignment, TokenBudget
+from agent_common.protocol import TaskAssignment, TaskResult, TokenBudget
 
 from .mesh import DemoError, running_agent, running_mesh
 from .task import carry_out
@@ -108,9 +110,22 @@ def run(files: Path, folder: Path, console: Console) -> bool:
         why = result.error or (result.result or {}).get("error") or "The agent wrote no report."
         console.print(str(why), style="red", markup=False, soft_wrap=True)
     console.print(f"Chat with an agent in this folder: {CHAT}", markup=False, highlight=False, soft_wrap=True)
-    print(f"report: {report}")
-    print(result.model_dump_json())
+    print_result(report, result)
     return done
+
+
+def print_result(report: Path, result: TaskResult) -> None:
+    """Show a person the report, and a program where it is and what the task came to."""
+    if not sys.stdout.isatty():
+        print(f"report: {report}")
+        print(result.model_dump_json())
+        return
+    if report.is_file():
+        console = Console()
+        console.print()
+        console.print(Markdown(report.read_text("utf-8", errors="replace")))
+        console.print()
+    print(f"report: {report}")
 
 
 class ExitOnSignal:

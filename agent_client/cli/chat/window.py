@@ -27,6 +27,7 @@ from ... import (
     ToolResult,
 )
 from ...chat import duration
+from ..contexts import is_local
 from ..errors import CliError, explain
 from ..output import Output, safe_line
 from .agent_watch import AgentWatch
@@ -113,7 +114,8 @@ class ChatWindow:
     def _activity(self) -> Text:
         spinner = SPINNER[int(monotonic() * 10) % len(SPINNER)]
         if not self.watch.online.is_set():
-            return Text.assemble((f"{spinner} The agent does not answer", "bad"), ("  trying again", "dim"))
+            fix = "; is its host down? `agent up`" if is_local(self.options.where) else ""
+            return Text.assemble((f"{spinner} The agent does not answer", "bad"), (f"  trying again{fix}", "dim"))
         taken = duration(self.transcript.seconds) if self.transcript.seconds >= 1 else ""
         hint = " · ".join(filter(None, (taken, "Esc stops")))
         return Text.assemble((f"{spinner} {self.transcript.activity}", "accent"), (f"  {hint}", "dim"))

@@ -92,11 +92,11 @@ async def _choice(call: Invocation, data: Path, options: ModelOptions) -> ModelC
 
 
 async def _started(call: Invocation, data: Path, choice: ModelChoice | None) -> RunningHost:
-    from ..local import saved_if_it_works, start_host
+    from ..local import models_in_words, saved_if_it_works, start_host
 
     if choice is None:
         raise CliError("the host has just ended", "`agent up` again starts another")
-    call.output.note(f"starting the host, with {choice}")
+    call.output.note(f"starting the host, with {models_in_words(choice)}")
     with saved_if_it_works(choice, data):
         return await start_host(data, choice)
 

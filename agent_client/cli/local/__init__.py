@@ -8,7 +8,7 @@ from .check_model import check_model
 from .choose_model import ModelOptions, choose_model
 from .folders import FOLDER_SETTING, find_workspace, id_of, open_folder
 from .host_process import LOG_NAME, log_tail, start_host, stop_host, why_there
-from .model_choice import ModelChoice, ignored_variables, load_choice, saved_if_it_works
+from .model_choice import ModelChoice, ignored_variables, load_choice, models_in_words, saved_if_it_works
 from .operator_token import ensure_operator_token, operator_token_file
 from .up_lock import one_at_a_time
 
@@ -27,6 +27,7 @@ __all__ = [
     "ignored_variables",
     "load_choice",
     "log_tail",
+    "models_in_words",
     "one_at_a_time",
     "open_folder",
     "operator_token_file",

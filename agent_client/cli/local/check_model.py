@@ -21,6 +21,8 @@ class ModelFault:
     text: str
     certain: bool = True
     """False: it may work all the same."""
+    listed: str | None = None
+    """A model that the provider lists, where the one of the choice is not."""
 
 
 async def check_model(choice: ModelChoice) -> ModelFault | None:
@@ -69,4 +71,4 @@ def _not_listed(choice: ModelChoice, names: list[str]) -> ModelFault | None:
         return None
     close = get_close_matches(choice.model, names, n=_SHOWN, cutoff=0.4) or sorted(names)[:_SHOWN]
     text = f"{choice.base_url} lists no model {choice.model!r}; it has, among others: {', '.join(close)}"
-    return ModelFault(text, certain=False)
+    return ModelFault(text, certain=False, listed=close[0])

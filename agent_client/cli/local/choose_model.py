@@ -120,8 +120,10 @@ async def _by_asking(found: ModelChoice | None, output: Output) -> ModelChoice:
         key = choice.key if choice.key and url == choice.base_url and await _keeps_key(provider) else await _ask_key()
         choice = ModelChoice(provider, url, await _ask("Model", choice.model), key)
         output.note("Trying it ...")
-        if await _accepted(await check_model(choice), output):
+        fault = await check_model(choice)
+        if await _accepted(fault, output):
             return choice
+        choice = replace(choice, model=(fault and fault.listed) or choice.model)
 
 
 async def _accepted(fault: ModelFault | None, output: Output) -> bool:

@@ -112,9 +112,17 @@ def choices_of_environment(saved: ModelChoice | None = None) -> Sequence[ModelCh
     return found
 
 
+def models_in_words(choice: ModelChoice) -> str:
+    """Return which models a host has that is started with the choice here: a catalog decides alone."""
+    catalog = os.environ.get("MESH_MODELS")
+    return f"the models of {catalog}" if catalog else str(choice)
+
+
 def ignored_variables(choice: ModelChoice) -> str | None:
     """Return in words what the environment says of the model while another choice is used; None if it says the same, or
-    nothing. Raises CliError."""
+    nothing, or a catalog decides. Raises CliError."""
+    if os.environ.get("MESH_MODELS"):
+        return None
     found = choices_of_environment(choice)
     if not found or any(replace(one, key=one.key or choice.key) == choice for one in found):
         return None

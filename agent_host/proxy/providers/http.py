@@ -113,6 +113,10 @@ def refuses_key(status: int, headers: Mapping[str, str], body: bytes) -> bool:
     return status == 401 or (status in (400, 403) and from_response(status, headers, body).code == "model_auth")
 
 
+_ASKED_BY_UP = {"OPENAI_API_KEY": "openai-compatible", "ANTHROPIC_API_KEY": "anthropic"}
+"""`agent up` keeps these keys itself: a variable in its environment alone changes nothing."""
+
+
 def key_refused(spec: ProviderSpec, status: int, body: bytes) -> ProviderFailed:
     """Return the error for a refused key, which to the agent would mean that its own token is wrong. It quotes the
     provider's words, but not the key, which some of them repeat."""
@@ -120,6 +124,8 @@ def key_refused(spec: ProviderSpec, status: int, body: bytes) -> ProviderFailed:
     words = read_error_body(body).message
     words = (words.replace(spec.api_key, "***") if spec.api_key else words)[:_QUOTED]
     remedy = f"the operator must set {spec.set_by} to a valid key"
+    if provider := _ASKED_BY_UP.get(spec.set_by):
+        remedy += f"; where `agent up` has started the host: `agent down`, then `agent up --provider {provider}`"
     text = f"the provider {spec.name!r} {refused} (HTTP {status}: {words}); {remedy}"
     return ProviderFailed(text, code="provider_auth")
 

@@ -99,7 +99,8 @@ def confinement_advice(
     if unseen:
         wanted = ", ".join(dict.fromkeys(f'"{_project_of(path)}"' for path in unseen))
         given = "".join(f'"{folder}", ' for folder in server.read)
-        lines.append(f'args: it cannot see {", ".join(map(str, unseen))}; add "read": [{given}{wanted}]')
+        fix = f'add "read": [{given}{wanted}], which is --read of `agent mcp add`'
+        lines.append(f"args: it cannot see {', '.join(map(str, unseen))}; {fix}")
     scripts = [Path(word) for word in server.argv[1:] if word.startswith("/") and Path(word).is_file()]
     given = [*(("read", folder) for folder in server.read), *(("command", folder) for folder in found.folders)]
     given += [*([("cwd", server.cwd)] if server.cwd else []), *(("args", script) for script in scripts)]

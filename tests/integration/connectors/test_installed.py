@@ -201,7 +201,8 @@ def test_folders_that_are_arguments_are_named_too(tmp_path: Path) -> None:
     words = (f"--root={tmp_path}/notes", f"{tmp_path}/workspace", f"{tmp_path}/seen", "/usr", "/", "/no/such/file")
     given = LocalServer(("python3", *words), {}, read=(tmp_path / "seen",))
     assert told(given, tmp_path / "workspace") == [
-        f'args: it cannot see {tmp_path}/notes; add "read": ["{tmp_path}/seen", "{tmp_path}/notes"]'
+        f'args: it cannot see {tmp_path}/notes; add "read": ["{tmp_path}/seen", "{tmp_path}/notes"],'
+        " which is --read of `agent mcp add`"
     ]
 
 

@@ -86,17 +86,19 @@ async def add(
     path, _ = await _file_of(call, file)
     with _changing(path) as servers:
         if name in servers:
-            raise UsageError(f"{path} names a server {name!r} already", "choose another name, or change the file")
+            raise UsageError(
+                f"{path} names a server {name!r} already", f"`agent mcp remove {name}` first, or choose another name"
+            )
         servers[name] = entry
     if call.output.json:
         call.output.document({"file": str(path), "name": name, "server": entry})
     else:
         call.output.line(f"{name} is in {path}")
     if variables := [*(env or ()), *(one.partition("=")[2] for one in header or ())]:
-        call.output.note(f"its next start needs {', '.join(variables)} in the environment of `agent up` or its host")
-    call.output.note(
-        "try it with `agent mcp test`; the agent has it from its next start on, as by `agent down` and `up`"
-    )
+        call.output.note(
+            f"its next start needs {', '.join(variables)} in the environment of its host: `agent down`, then `agent up`"
+        )
+    call.output.note(f"try it with `agent mcp test`; the agent has it from its next start on: {_restart(call, file)}")
 
 
 @app.command()
@@ -114,7 +116,16 @@ async def remove(
         call.output.document({"file": str(path), "name": name})
     else:
         call.output.line(f"{name} is no longer in {path}")
-    call.output.note("the agent has it until its next start, as by `agent down` and `up`")
+    call.output.note(f"the agent has it until its next start: {_restart(call, file)}")
+
+
+def _restart(call: Invocation, file: Path | None) -> str:
+    """Return in words how the agent starts again, without the others of its host."""
+    try:
+        name = None if file else call.target().workspace
+    except CliError:  # there is no host
+        name = None
+    return f"`agent stop {name or 'WORKSPACE'}`, then `agent start {name or 'WORKSPACE'}`"
 
 
 def _variables(names: list[str]) -> dict[str, str]:

@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ...contexts import only_workspace, open_mesh
-from ...errors import DONE, CliError, UsageError
+from ...errors import DONE, FAILED, CliError, UsageError
 from ...log_lines import entry_of, readable
 from ...private_file import new_private_file, replace_private_file
 from ...run import Invocation, command, local_command
 from .local_runtime import find_local_agent, run_runtime
+from .skill_verdict import states_of, verdict
+
+if TYPE_CHECKING:
+    from agent_common.protocol import SkillState
 
 app = typer.Typer(help="Write skills, try them, see what they do.", rich_markup_mode=None, no_args_is_help=True)
 FolderOption = Annotated[
@@ -86,19 +91,39 @@ async def add(
     file: Annotated[Path, typer.Argument(help="The plugin, a Python file.")],
     folder: FolderOption = None,
 ) -> int:
-    """Try a plugin, and give it to an agent, or its next version. A running agent has it from its next turn on."""
+    """Try a plugin, and give it to an agent, or its next version. A running agent has it from its next turn on.
+
+    Exit code 0: the agent offers it, or has not said yet what has become of it.
+    """
     if not NAME.fullmatch(file.stem) or file.suffix != ".py":
         raise UsageError(f"{file} is no plugin", "name a Python file of small letters, digits and `_`, a letter first")
     target = await _skills_folder(call, folder) / file.name
     code = await run_runtime(call, ["skill", "test", "--", str(file)])
     if code != DONE:
         return code
+    known_agent = not (folder or os.environ.get("AGENT_SKILLS_DIR") or os.environ.get("AGENT_DATA_DIR"))
+    before = await states_of(call, file.name) if known_agent else None
     try:
-        replace_private_file(target, file.read_text("utf-8"))
-    except OSError as error:
-        raise CliError(f"{target}: cannot be written: {error.strerror}") from error
-    call.output.note(f"it is in {target}; `agent skill list` shows what has become of it")
-    return DONE
+        text = file.read_text("utf-8")
+        changes = not target.exists() or target.read_text("utf-8") != text
+        replace_private_file(target, text)
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise CliError(f"{target}: cannot be written: {why}") from error
+    call.output.note(f"it is in {target}")
+    if before is None:
+        call.output.note("`agent skill list` shows what has become of it once its agent runs")
+        return DONE
+    return _tell(call, await verdict(call, file.name, before) if changes or not before else before)
+
+
+def _tell(call: Invocation, states: Sequence[SkillState]) -> int:
+    """Say what the agent has made of a plugin, and return the exit code."""
+    for one in states:
+        call.output.note(f"{one.name} is {one.state}, version {one.version}" + (f": {one.error}" if one.error else ""))
+    if not states:
+        call.output.note("the agent has not tried it yet; `agent skill list` shows what becomes of it")
+    return FAILED if any(one.error for one in states) else DONE
 
 
 @app.command()

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...contexts import change_contexts, open_mesh
+from ...errors import CliError
 from ...run import Invocation, command
 
 if TYPE_CHECKING:
@@ -38,12 +40,29 @@ async def rm(
 
     The folder in which an agent of `agent up` works stays.
     """
-    async with call.mesh() as mesh:
-        await mesh.workspaces.delete(id, force=force)
+    from .... import Conflict, NotFound
+
+    target = call.target()
+    async with open_mesh(target) as mesh:
+        try:
+            await mesh.workspaces.delete(id, force=force)
+        except Conflict as error:
+            if error.code != "running":
+                raise
+            raise CliError(f"{id} is not stopped", f"`agent stop {id}` first, or `agent rm -f {id}`") from None
+        except NotFound:
+            _forget(target.url, id)
+            raise
+    _forget(target.url, id)
     if call.output.json:
         call.output.document({"id": id, "deleted": True})
     else:
         call.output.line(f"{id} is deleted")
+
+
+def _forget(url: str, id: str) -> None:
+    """Have commands without `-w` no longer mean a workspace that is gone."""
+    change_contexts(lambda known: known.forgetting(url.rstrip("/"), id))
 
 
 def _report(call: Invocation, workspace: Workspace) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,8 +21,9 @@ STATUS_SECONDS = 5.0
 """For each agent; one that does not answer is listed without its sessions."""
 AT_ONCE = 16
 POLL_SECONDS = 1.0
-FOLDER_COLUMNS = 110
-"""A terminal that is narrower has no room for folders."""
+WIDE = 110
+"""A terminal that is narrower has no room for what agents have in common. Their folders tell them apart."""
+COLUMNS = ("workspace", "team", "state", "driver", "channel", "running", "waiting", "folder", "detail")
 MARK_CHARACTERS = 200
 """By which the beginning of one look at an output is found in the look before."""
 
@@ -37,15 +39,19 @@ async def ps(call: Invocation) -> None:
         rows = [_as_json(one, status) for one, status in zip(found, statuses, strict=True)]
         call.output.document({"workspaces": rows})
         return
-    columns = ("workspace", "team", "state", "driver", "channel", "running", "waiting", "folder", "detail")
     rows = [_row(one, status) for one, status in zip(found, statuses, strict=True)]
-    shown = len(columns)
-    if call.output.terminal:  # a person reads the details below, whole
-        shown -= 1 if call.output.console().width >= FOLDER_COLUMNS else 2
-    call.output.table(columns[:shown], [row[:shown] for row in rows])
+    shown = shown_columns(call.output.console().width) if call.output.terminal else COLUMNS
+    at = [COLUMNS.index(name) for name in shown]
+    call.output.table(shown, [[row[index] for index in at] for row in rows])
     for one in found:
         if one.detail and call.output.terminal:
             call.output.text(f"\n{one.id}: {one.detail}\n")
+
+
+def shown_columns(width: int) -> Sequence[str]:
+    """Return the columns for a terminal of that width; a person reads the details below them, whole."""
+    left_out = {"detail"} if width >= WIDE else {"detail", "team", "driver"}
+    return [name for name in COLUMNS if name not in left_out]
 
 
 async def _status(mesh: Mesh, workspace: Workspace, places: asyncio.Semaphore) -> AgentStatus | None:

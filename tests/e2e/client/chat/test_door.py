@@ -34,7 +34,7 @@ def test_a_host_that_is_killed_is_seen_and_the_chat_continues(tmp_path: Path, op
         terminal.see("● Second reply")
 
         host.process.kill9()  # with which its agent ends
-        terminal.see("connection lost", "The agent does not answer")
+        terminal.see("connection lost", "The agent does not answer", "is its host down? `agent up`")
         terminal.say("three, while it is away")
         terminal.see("joins at the next step: three, while it is away")
         provider.release()

@@ -27,8 +27,8 @@ def test_a_table_on_a_terminal_has_a_heading_and_no_color_if_asked(cli: Cli) -> 
     for more, colored in (({}, True), ({"NO_COLOR": "1"}, False)):
         env = {**cli.env, "TERM": "xterm-256color", **more}
         shown = subprocess.run(command, env=env, capture_output=True, check=True, stdin=subprocess.DEVNULL).stdout
-        assert b"workspace" in shown
-        assert b"counting" in shown
+        assert b"ada" in shown
+        assert b"folder" in shown
         assert (b"\x1b[3" in shown) <= colored
 
 
@@ -57,10 +57,12 @@ def test_one_agent_is_started_stopped_and_deleted(world: World, cli: Cli, tmp_pa
         assert str(folder) in next(row for row in cli("ps").rows if row[0] == "dan")
         assert "`agent start dan`" in cli("-p", "hello", "-w", "dan", code=1).err
         assert cli("start", "dan").out == "dan is running\n"
-        assert "stop it first" in cli("rm", "dan", code=1).err
+        assert "`agent rm -f dan`" in cli("rm", "dan", code=1).err
+        cli("context", "add", "here", world.host.url, "--token-file", str(tmp_path / "token"), "-w", "dan")
         assert cli("stop", "dan", "--json").json["state"] == "stopped"
         assert cli("rm", "dan").out == "dan is deleted\n"
         assert folder.is_dir()
+        assert cli("context", "list", "--json").json["contexts"][0]["workspace"] is None
         assert "there is no workspace 'dan'" in cli("rm", "dan", code=1).err
     finally:
         with SyncMesh(world.host.url, OPERATOR) as mesh, suppress(NotFound):
@@ -128,7 +130,7 @@ def test_tasks_and_work_are_listed_read_and_cancelled(world: World, cli: Cli) ->
     assert cli("work", "-w", "other").rows == []
 
 
-def test_cost_sums_up_agents_and_models(world: World, cli: Cli) -> None:
+def test_cost_sums_up_agents_and_models(world: World, cli: Cli, tmp_path: Path) -> None:
     world.provider.script.replace([Say("ok")])
     cli("-p", "hello")
     report = cli("cost", "--json").json
@@ -136,6 +138,9 @@ def test_cost_sums_up_agents_and_models(world: World, cli: Cli) -> None:
     shown = cli("cost")
     assert shown.rows[0][:2] == ["ada", "default"]
     assert "in all" in shown.err
+    cli("context", "add", "here", world.host.url, "--token-file", str(tmp_path / "token"), "-w", "another")
+    assert cli("cost").rows == shown.rows, "of the whole host"
+    assert cli("cost", "-w", "another").rows == []
 
 
 def test_cost_with_a_user_is_of_that_user_only(world: World, cli: Cli) -> None:
@@ -252,8 +257,15 @@ def test_a_skill_is_given_to_the_agent_of_this_machine_version_by_version(cli: C
     file = tmp_path / "shout.py"
     for version, sign in (("1", "!"), ("2", "?")):
         file.write_text(f"@skill\ndef shout(text: str) -> str:\n    'Make it loud.'\n    return text + {sign!r}\n")
-        assert "shout.py passes" in cli("skill", "add", str(file)).out
-        eventually(lambda v=version: ["shout", "active", v] in [row[:3] for row in cli("skill", "list").rows])
+        added = cli("skill", "add", str(file))
+        assert "shout.py passes" in added.out
+        assert f"shout is active, version {version}\n" in added.err
+        assert ["shout", "active", version, "shout.py", ""] in cli("skill", "list").rows, "at once"
+    assert "shout is active, version 2\n" in cli("skill", "add", str(file)).err, "which the agent has already"
+    twice = tmp_path / "again.py"
+    twice.write_text(file.read_text())
+    assert "is failed" in cli("skill", "add", str(twice), code=1).err, "the name is taken"
+    cli("skill", "remove", "again")
     file.write_text("oops(")
     cli("skill", "add", str(file), code=1)
     assert ["shout", "active", "2", "shout.py", ""] in cli("skill", "list").rows

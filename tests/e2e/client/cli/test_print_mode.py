@@ -101,6 +101,7 @@ def test_the_model_and_the_agent_may_be_named(world: World, cli: Cli) -> None:
         assert "[demo model]" in cli(*argv, "--model", "demo").out
         told = cli(*argv, "--agent", "nobody-here", code=1)
         assert "nobody-here" in told.out + told.err
+    assert "must be one of: " in cli("-p", "go", "--agent", "nobody-here", code=1).err
 
 
 def test_a_limit_of_steps_is_told(world: World, cli: Cli) -> None:

@@ -125,7 +125,7 @@ def test_an_mcp_server_in_the_folder_is_tried_where_the_agent_starts_it(machine:
     (machine.project / "srv.py").write_text(SERVER)
     assert machine.agent("mcp", "add", "notes", "--", "python3", str(machine.project / "srv.py")).returncode == 0
     tried = machine.agent("mcp", "test")
-    assert tried.stdout == "notes (local): ready\n  1 tools: notes_count\n", tried.stdout + tried.stderr
+    assert tried.stdout == "notes (local): ready\n  1 tool: notes_count\n", tried.stdout + tried.stderr
 
 
 @pytest.mark.slow

@@ -38,6 +38,15 @@ async def test_an_address_without_its_v1_is_found() -> None:
     assert fault.text == f"{base} has no models, but {provider.url} does: add the /v1"
 
 
+async def test_a_model_that_is_not_listed_is_told_with_one_to_take() -> None:
+    listed = Raw((json.dumps({"data": [{"id": "large-2"}, {"id": "small-1"}]}),), 200, JSON)
+    with ScriptedProvider(models=listed) as provider:
+        for wrong, offered in (("small-2", "small-1"), ("nope", "large-2")):
+            fault = await check_model(ModelChoice("openai-compatible", provider.url, wrong))
+            assert fault is not None
+            assert (fault.listed, fault.certain) == (offered, False)
+
+
 async def test_an_address_without_any_list_of_models_is_taken() -> None:
     with ScriptedProvider(models=Raw((), 404)) as provider:
         for url in (provider.url, provider.url.removesuffix("/v1")):

@@ -229,6 +229,17 @@ def test_what_is_written_is_read_again(contexts: list[Context]) -> None:
     assert json.loads(contexts_path().read_text())["current"] == known.current
 
 
+def test_a_workspace_that_is_deleted_is_meant_nowhere(home: Path) -> None:
+    """Where another one's folder is around its own, that is meant."""
+    folders = {"/work": "work", "/work/sub": "sub"}
+    local = Context("local", "http://localhost:8420", "host", workspace="sub", folders=folders)
+    other = replace(local, name="other", url="http://localhost:1")
+    known = Contexts((local, other), "local").forgetting(local.url, "sub")
+    assert known == Contexts((replace(local, workspace=None, folders={"/work": "work"}), other), "local")
+    assert known.get("local").workspace_in(Path("/work/sub")) == "work"
+    assert known.get("local").workspace_in(Path("/elsewhere")) is None
+
+
 async def test_the_operators_token_goes_to_the_host_that_has_locked_its_folder_alone(tmp_path: Path) -> None:
     """Another user's program may have taken the port since."""
 

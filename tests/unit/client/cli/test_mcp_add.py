@@ -76,6 +76,18 @@ def test_a_server_is_taken_out_and_the_others_stay(tmp_path: Path, around: dict[
     assert json.loads(file.read_text()) == left
 
 
+def test_it_is_said_how_the_agent_gets_it_and_how_a_name_is_taken_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    file = tmp_path / "mcp.json"
+    assert "from its next start on: `agent stop WORKSPACE`, then `agent start WORKSPACE`" in add(
+        file, "docs", "--", "/opt/x"
+    )[1].replace("\n", " ")
+    code, output = add(file, "docs", "--", "/opt/y")
+    assert (code, "`agent mcp remove docs` first" in output) == (2, True), output
+
+
 def test_a_file_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     assert add(tmp_path / "mcp.json", "docs", command="remove")[0] == 1
     assert not (tmp_path / "mcp.json").exists()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
-from agent_client import Unauthorized
+from agent_client import InvalidRequest, Unauthorized
 from agent_client.cli.errors import explain
 from agent_client.cli.main import app
-from agent_common.protocol import Problem
+from agent_common.protocol import FieldFault, Problem
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,13 @@ def test_a_mistake_is_told(arguments: list[str], told: str) -> None:
     ended = CliRunner().invoke(app, arguments)
     assert ended.exit_code == 2
     assert told in " ".join(ended.output.split())
+
+
+def test_a_name_that_is_wrong_is_told_with_those_that_are_right() -> None:
+    fault = FieldFault(field="agent", message="must be one of: build, {plan}")
+    problem = Problem(title="", status=422, detail="agent foo does not exist", instance="/", code="invalid_request")
+    told = explain(InvalidRequest(problem.model_copy(update={"errors": [fault]})))
+    assert told == "invalid_request: agent foo does not exist; agent: must be one of: build, {plan}"
 
 
 def test_a_fix_follows_a_sentence_without_its_stop() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from agent_client.cli.errors import UsageError
 from agent_client.cli.local import ModelChoice, ModelOptions, choose_model, ignored_variables, load_choice
-from agent_client.cli.local.model_choice import Provider, saved_if_it_works
+from agent_client.cli.local.model_choice import Provider, models_in_words, saved_if_it_works
 from agent_client.cli.output import Output
 from agent_testing import ScriptedProvider
 
@@ -39,6 +39,14 @@ def test_a_variable_that_is_not_used_is_named(
         monkeypatch.setenv(name, value)
     said = ignored_variables(saved)
     assert said == (f"{named} is set, but the choice made before is used{TAKES}" if named else None)
+
+
+def test_a_catalog_decides_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert models_in_words(OWN) == "large-2 at https://llm.example.com/v1"
+    monkeypatch.setenv("MESH_MODELS", "/etc/models.yaml")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-2")
+    assert models_in_words(OWN) == "the models of /etc/models.yaml"
+    assert ignored_variables(DEMO) is None
 
 
 async def test_an_address_that_had_a_key_needs_one() -> None:

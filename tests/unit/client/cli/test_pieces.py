@@ -19,8 +19,8 @@ from agent_client.cli.commands.agent.mcp import _file_of
 from agent_client.cli.commands.agent.sessions import part_text
 from agent_client.cli.commands.agent.skill import TEMPLATE, skill_entries
 from agent_client.cli.commands.events import facts
-from agent_client.cli.commands.host.cost import totals
-from agent_client.cli.commands.host.workspaces import MARK_CHARACTERS, news
+from agent_client.cli.commands.host.cost import in_all, totals
+from agent_client.cli.commands.host.workspaces import MARK_CHARACTERS, news, shown_columns
 from agent_client.cli.contexts import Choice
 from agent_client.cli.errors import UsageError, explain
 from agent_client.cli.log_lines import entry_of, readable
@@ -177,8 +177,16 @@ def test_the_facts_of_an_event_begin_with_those_that_a_person_looks_for() -> Non
 
 def test_dollars_are_summed_and_models_without_a_price_are_named() -> None:
     priced = UsageSum(agent_id="a", model="m", calls=1, not_complete=0, usage=Usage(input=1, cost_usd=0.5))
-    unpriced = priced.model_copy(update={"model": "u", "usage": Usage(input=1)})
-    assert totals(UsageReport(sums=[priced, priced, unpriced], recent=[])) == (1.0, ["u"])
+    unpriced = priced.model_copy(update={"model": "u", "usage": Usage(input=1), "without_price": 1})
+    partly = priced.model_copy(update={"model": "p", "without_price": 39})
+    assert totals(UsageReport(sums=[priced, priced, unpriced, partly], recent=[])) == (1.5, ["p", "u"])
+    assert in_all(0.0156, 39, ["p", "u"]) == "at least $0.0156; 39 calls have no known price (p, u)"
+    assert in_all(0.5, 0, []) == "$0.5000 in all"
+
+
+def test_a_narrow_terminal_leaves_out_what_agents_have_in_common() -> None:
+    assert list(shown_columns(80)) == ["workspace", "state", "channel", "running", "waiting", "folder"]
+    assert {"team", "driver", "folder"} < set(shown_columns(120))
 
 
 def test_an_error_says_the_fix() -> None:

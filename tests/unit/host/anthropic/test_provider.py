@@ -15,7 +15,7 @@ from agent_host.errors import ProviderFailed
 from agent_host.proxy.catalog.catalog import ProviderSpec
 from agent_host.proxy.providers import Provider, ProviderCall
 from agent_host.proxy.providers.anthropic import AnthropicProvider
-from agent_host.proxy.providers.http import transport_failed
+from agent_host.proxy.providers.http import key_refused, transport_failed
 from agent_testing import Blocks, Call, Drop, Fail, FakeAnthropic, Garbage, Raw, Say
 
 NEW, FIVE, OLD = "claude-sonnet-5-5", "claude-sonnet-5", "claude-sonnet-4-5"
@@ -500,6 +500,15 @@ async def test_a_success_without_a_message_is_a_failure(
 def test_only_a_provider_that_was_asked_was_silent(error: Exception, code: str) -> None:
     spec = ProviderSpec("anthropic", "anthropic", "http://127.0.0.1:1", "sk-ant", set_by="ANTHROPIC_API_KEY")
     assert transport_failed(spec, error, reached=False).code == code
+
+
+@pytest.mark.parametrize(
+    ("set_by", "provider"), [("ANTHROPIC_API_KEY", "anthropic"), ("OPENAI_API_KEY", "openai-compatible"), ("MINE", "")]
+)
+def test_a_refused_key_that_agent_up_keeps_is_replaced_by_it(set_by: str, provider: str) -> None:
+    refused = key_refused(ProviderSpec("p", "openai", "http://127.0.0.1:1", "sk-1", set_by=set_by), 401, b"{}")
+    fix = f"; where `agent up` has started the host: `agent down`, then `agent up --provider {provider}`"
+    assert str(refused).partition("to a valid key")[2] == (fix if provider else "")
 
 
 async def alive_before_the_text(provider: Provider, text: bytes, *, model: str = NEW) -> int:
