@@ -46,6 +46,7 @@ from .http.chat import (
     UseChatRequest,
 )
 from .http.pending import (
+    LATEST_MS,
     ListedRequest,
     PendingList,
     PendingQuery,
@@ -204,6 +205,7 @@ __all__ = [
     "DEFAULT_ASK_SECONDS",
     "DEFAULT_HAND_OFF_SECONDS",
     "DEFAULT_WAIT_SECONDS",
+    "LATEST_MS",
     "MAX_ARTIFACT_BYTES",
     "MAX_ARTIFACT_NAME",
     "MAX_ASK_SECONDS",

@@ -126,6 +126,7 @@ BAD: dict[str, Answer] = {
     "huge": always(body(b" " * (ANSWER_LIMITS.max_bytes + 1))),
     "many-values": always(body(b'{"pending": [' + b"0," * 200_000 + b"0]}")),
     "late": always(body(json.dumps({"pending": [request(1, "x").model_dump() | {"since": 10**17}]}).encode())),
+    "later": always(body(json.dumps({"pending": [request(1, "x").model_dump() | {"expires_at": 10**30}]}).encode())),
     "refuses": always(body(b"{}", "500 Internal Server Error")),
     "old": always(body(b"{}", "404 Not Found")),
     "no-http": always(b"hello\r\n\r\n"),
