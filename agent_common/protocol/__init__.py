@@ -47,6 +47,7 @@ from .http.chat import (
 )
 from .http.pending import (
     LATEST_MS,
+    PAGE_BYTES,
     ListedRequest,
     PendingList,
     PendingQuery,
@@ -232,6 +233,7 @@ __all__ = [
     "NOTES_OPEN",
     "NOTES_TAG",
     "NOTICE_EVENT",
+    "PAGE_BYTES",
     "PROBLEM_JSON",
     "SESSION_HEADER",
     "SUBAGENT_HEADER",
