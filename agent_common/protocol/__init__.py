@@ -46,8 +46,6 @@ from .http.chat import (
     UseChatRequest,
 )
 from .http.pending import (
-    LATEST_MS,
-    PAGE_BYTES,
     ListedRequest,
     PendingList,
     PendingQuery,
@@ -206,7 +204,6 @@ __all__ = [
     "DEFAULT_ASK_SECONDS",
     "DEFAULT_HAND_OFF_SECONDS",
     "DEFAULT_WAIT_SECONDS",
-    "LATEST_MS",
     "MAX_ARTIFACT_BYTES",
     "MAX_ARTIFACT_NAME",
     "MAX_ASK_SECONDS",
@@ -233,7 +230,6 @@ __all__ = [
     "NOTES_OPEN",
     "NOTES_TAG",
     "NOTICE_EVENT",
-    "PAGE_BYTES",
     "PROBLEM_JSON",
     "SESSION_HEADER",
     "SUBAGENT_HEADER",

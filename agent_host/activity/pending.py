@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 from pydantic import ValidationError
 
 from agent_common.json_reader import JsonLimits, JsonRefused, read_json, run_by_size
-from agent_common.protocol import PAGE_BYTES, PendingList, first_page
+from agent_common.protocol import PendingList, first_page
 
 from ..errors import InvalidRequest, RequestError
 from ..fleet import Fleet
@@ -33,8 +33,8 @@ MOST_LISTED = 1000
 """Rows of one agent in a list, over all its pages, so that those of others come."""
 ANSWER_LIMITS = JsonLimits(4 << 20, max_values=100_000)
 _CURSOR = re.compile(r"([0-9]{1,16})\.([0-9a-f]{16})\.((?:[0-9a-f]{8}-[0-9]{1,4}_)*)\.(.+)")
-_FULL_BYTES = PAGE_BYTES // 2
-"""A page with more may end before it has all rows that were asked for."""
+_FULL_BYTES = 512 * 1024
+"""A page with more may end before it has all rows that were asked for: agents end one after a megabyte."""
 _INVALID = "its answer is not a list of requests"
 
 

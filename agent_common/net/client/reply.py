@@ -68,7 +68,7 @@ class ReplyParser:
         self.unsolicited = self.done
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._header_bytes += len(name) + len(value)
+        self._header_bytes += len(name) + len(value) + len(": \r\n")
         if self.status or self._header_bytes > MAX_HEAD_BYTES:  # a trailer is no header
             return
         key, text = name.decode("latin-1").lower(), value.decode("latin-1")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_common.protocol import LATEST_MS, ListedRequest
+from agent_common.protocol import ListedRequest
 
 from .pending_requests import PendingRequest
 from .turn_state import Turn
@@ -14,7 +14,7 @@ def listed_requests(turn: Turn, answer_seconds: float) -> list[ListedRequest]:
     `answer_seconds`: how long a turn waits for its answers.
     """
     since = turn.human_wait.since_ms or 0
-    expires_at = min(since + round(answer_seconds * 1000), LATEST_MS)
+    expires_at = min(since + round(answer_seconds * 1000), ListedRequest.LATEST)
     return [_listed(turn, request, since, expires_at) for request in turn.human_wait.requests.values()]
 
 
