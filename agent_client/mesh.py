@@ -133,7 +133,7 @@ class Mesh:
     async def results(
         self, workspace: str | None = None, task_id: str | None = None, user: str | None = None
     ) -> AsyncGenerator[ResultRecord]:
-        """Yield the results of all tasks, the newest first; of one task at most one."""
+        """Yield the results of all tasks, the newest first; of a task of a workspace at most one."""
         async for record in list_results(self._connection, workspace, task_id, user):
             yield record
 

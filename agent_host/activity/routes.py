@@ -20,6 +20,8 @@ from .view import view_of
 
 RECHECK_SECONDS = 5.0
 """How often a scoped token is checked again while its stream is open."""
+_MOST_CURSOR = 32_768
+"""Longest `next` of a page. It names each agent with rows so far, in 14 characters."""
 router = APIRouter(route_class=JsonRoute)
 Person = Annotated[HostCaller, Depends(identify_person)]
 _WORKSPACE = Query(max_length=100, description="Only of this workspace")
@@ -36,7 +38,7 @@ async def pending(
     caller: Person,
     workspace: Annotated[str | None, _WORKSPACE] = None,
     user: Annotated[str | None, _USER] = None,
-    after: Annotated[str | None, Query(max_length=200, description="`next` of the page before")] = None,
+    after: Annotated[str | None, Query(max_length=_MOST_CURSOR, description="`next` of the page before")] = None,
     limit: Annotated[int, Query(ge=1, le=500, description="How many requests")] = 50,
 ) -> PendingPage:
     """List the questions and approvals that wait for a person in the agents that run, oldest first. An agent that does

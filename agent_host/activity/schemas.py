@@ -23,7 +23,7 @@ class UnreachableAgent(BaseModel):
 
     workspace: str
     code: str
-    """`agent_unreachable`, `invalid_answer`, `not_running`, `quarantined` or `not_offered`."""
+    """`agent_unreachable`, `invalid_answer`, `too_many`, `not_running`, `quarantined` or `not_offered`."""
     detail: str
 
 

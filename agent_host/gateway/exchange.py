@@ -47,9 +47,11 @@ class RequestBody:
 class Exchange:
     """Passes one request on. `fault` says afterwards what failed before the answer began, if anything did."""
 
-    def __init__(self, scope: Scope, body: RequestBody, send: Send, connection: AgentConnection, prefix: bytes) -> None:
+    def __init__(
+        self, scope: Scope, body: RequestBody, send: Send, connection: AgentConnection, target: bytes, prefix: bytes
+    ) -> None:
         self._scope, self._body, self._send, self._connection = scope, body, send, connection
-        self._prefix = prefix
+        self._target, self._prefix = target, prefix
         self._answered = False
         self.fault: TransportFault | None = None
         self.complete = False
@@ -88,9 +90,9 @@ class Exchange:
         connection, started = self._connection, False
         try:
             await connection.read_head(SILENCE_SECONDS)
-            headers = answer_headers(connection.raw_headers, self._prefix)
             if connection.status == 401:
                 raise TransportFault("the agent refuses the host's token for it")
+            headers = answer_headers(connection.status, connection.raw_headers, self._target, self._prefix)
             await self._send({"type": "http.response.start", "status": connection.status, "headers": headers})
             started = True
             if self._scope["method"] != "HEAD" and connection.status not in _NO_BODY:

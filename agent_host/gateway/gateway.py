@@ -64,7 +64,7 @@ class AgentGateway:
         while True:
             head = request_head(scope["method"], target, scope["headers"], token=agent.token, user=user)
             connection = await self._connect(workspace_id, agent, fresh=fresh)
-            exchange = Exchange(scope, body, send, connection, prefix)
+            exchange = Exchange(scope, body, send, connection, target, prefix)
             try:
                 await exchange.run(head + begun, watch)
             finally:

@@ -32,7 +32,9 @@ async def results(
     *,
     workspace: Annotated[str | None, Query(max_length=100, description="Only of this workspace")] = None,
     user: Annotated[str | None, Query(max_length=200, description="Only of this user's tasks")] = None,
-    task_id: Annotated[str | None, Query(max_length=200, description="The result of this task alone")] = None,
+    task_id: Annotated[
+        str | None, Query(max_length=200, description="The result of this task of the workspace alone")
+    ] = None,
     wait: Annotated[
         float, Query(ge=0, le=MAX_WAIT_SECONDS, description="Seconds to wait for it; 202 if it has not come")
     ] = 0,
@@ -49,6 +51,9 @@ async def results(
         page = await service.page(query)
         rendered = b",".join(map(render_result, page.rows))
         return _json_response(b'{"results":[%b],"next":%b}' % (rendered, to_json(page.next)))
+    if query.workspaces is None or len(query.workspaces) > 1:
+        why = "needs workspace: ids of tasks are unique in a workspace only, and another agent may have taken this one"
+        raise InvalidRequest.from_faults([("task_id", why)])
     one = replace(query, task_id=task_id, after=None, limit=1)
     found = await _wait(request, caller, one, wait) if wait else await service.find(one)
     if found is not None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from starlette.types import Receive
 
 from agent_common.errors import ToolFailure
-from agent_common.net import ByteStream, HttpExchange, Url, resolve_location
+from agent_common.net import ByteStream, HttpExchange, Url, has_dot_segments, resolve_location
 
 from ..errors import RequestError
 from .catalog import Service
@@ -186,4 +186,4 @@ def body_too_large() -> RequestError:
 
 def _is_below(target: Url, service: Service) -> bool:
     path = target.target.partition("?")[0]
-    return path.startswith(f"{service.base_path}/") and "/.." not in path
+    return path.startswith(f"{service.base_path}/") and not has_dot_segments(path)

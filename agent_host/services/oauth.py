@@ -71,8 +71,8 @@ class OAuthTokens:
             text = f"the token server of {service.name} answered {status} without a token; see its credential"
             raise ServiceFailed(text, code="service_auth")  # what it says is not quoted: it may repeat the secret
         lasts = answer.get("expires_in") if is_object(answer) else None
-        seconds = min(float(lasts), _LONGEST_SECONDS) if isinstance(lasts, int | float) else _DEFAULT_SECONDS
-        self._note(service, token, began + max(0.0, seconds) + _MARGIN)
+        seconds = float(max(0, min(lasts, _LONGEST_SECONDS))) if isinstance(lasts, int | float) else _DEFAULT_SECONDS
+        self._note(service, token, began + seconds + _MARGIN)
         return KeptSecret(token, began + max(0.0, seconds - _MARGIN))
 
     async def _post(self, service: Service, credential: OAuthCredential, secret: str) -> tuple[int, bytes]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import httptools
 
 MAX_HEAD_BYTES = 64 * 1024
-_FINAL = 200
-"""Statuses below are only announcements of a reply."""
+"""Most bytes of a head, and of what comes between two pieces of a body or after the last: chunk sizes with their
+extensions, and trailers."""
+_FINAL, _LAST_STATUS = 200, 599
+"""Statuses below are only announcements of a reply; there are none above."""
 
 _SINGLE = frozenset((
     "age", "content-length", "content-location", "content-type", "date", "etag", "expires", "last-modified", "location",
@@ -16,7 +18,7 @@ _SINGLE = frozenset((
 
 
 class InvalidReply(ValueError):
-    """What came is not HTTP, or its head is too large."""
+    """What came is not HTTP, or what frames its body is too large."""
 
 
 class ReplyParser:
@@ -41,18 +43,19 @@ class ReplyParser:
         self._parser = httptools.HttpResponseParser(self)
         self.status, self.headers, self.pieces, self.waiting_bytes = 0, {}, [], 0
         self.done = self.unsolicited = self.keep_alive = False
-        self._head_bytes = 0
+        self._unproductive = self._header_bytes = self._unknown_status = 0
 
     def feed(self, data: bytes) -> None:
         """Parse what has come. Raises InvalidReply."""
+        self._unproductive += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             raise InvalidReply(f"what came is not valid HTTP ({error})") from error
-        if not self.status:
-            self._head_bytes += len(data)
-            if self._head_bytes > MAX_HEAD_BYTES:
-                raise InvalidReply(f"headers of more than {MAX_HEAD_BYTES // 1024} KB came")
+        if self._unknown_status:
+            raise InvalidReply(f"there is no status {self._unknown_status}")
+        if max(self._unproductive, self._header_bytes) > MAX_HEAD_BYTES:
+            raise InvalidReply(f"headers of more than {MAX_HEAD_BYTES // 1024} KB came")
 
     @property
     def until_close(self) -> bool:
@@ -65,7 +68,8 @@ class ReplyParser:
         self.unsolicited = self.done
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self.status:  # a trailer is no header
+        self._header_bytes += len(name) + len(value) + len(": \r\n")
+        if self.status or self._header_bytes > MAX_HEAD_BYTES:  # a trailer is no header
             return
         key, text = name.decode("latin-1").lower(), value.decode("latin-1")
         if key not in self.headers:
@@ -77,13 +81,17 @@ class ReplyParser:
         status = self._parser.get_status_code()
         if status < _FINAL:
             self.headers.clear()
-        elif not self.done:
+        elif status > _LAST_STATUS:
+            self._unknown_status = status
+        elif not self.done and self._header_bytes <= MAX_HEAD_BYTES:
             self.status = self.status or status
+            self._unproductive = self._header_bytes = 0
 
     def on_body(self, body: bytes) -> None:
         if not self.done:
             self.pieces.append(body)
             self.waiting_bytes += len(body)
+            self._unproductive = 0
 
     def on_message_complete(self) -> None:
         if self.status and not self.done:

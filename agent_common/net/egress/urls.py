@@ -77,6 +77,12 @@ def resolve_location(base: Url, location: str) -> Url:
     return parse_url(whole)
 
 
+def has_dot_segments(target: str) -> bool:
+    """Whether a program could take a part of the path for `.` or `..`, also in escapes or behind a backslash."""
+    path = re.sub("%5c", "/", re.sub("%2e", ".", target.partition("?")[0], flags=re.I), flags=re.I)
+    return any(part.partition(";")[0] in (".", "..") for part in path.replace("\\", "/").split("/"))
+
+
 def split_authority(text: str, shown: str | None = None) -> tuple[str, int | None]:
     """Return the canonical host, and the port or None. Raises ToolFailure if the text is malformed."""
     shown = text if shown is None else shown

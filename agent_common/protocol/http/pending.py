@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -13,8 +13,8 @@ from ..base import Peer
 RequestKind = Literal["question", "approval"]
 Position = tuple[int, str]
 """Where a request is in a list: when it began to wait, and a digest that orders those of one moment."""
-_LATEST = 10**16 - 1
-"""The latest time that a cursor can name."""
+_LATEST_MS = 253_402_128_000_000
+"""The latest time of a row: 30 December 9999, which every clock's time zone can show and every cursor name."""
 PAGE_BYTES = 1 << 20
 """A page with more than this ends after the request that exceeded it: the arguments of a call may be long."""
 PENDING_CURSOR = r"^[0-9]{1,16}\.[0-9a-f]{0,16}$"
@@ -23,6 +23,7 @@ PENDING_CURSOR = r"^[0-9]{1,16}\.[0-9a-f]{0,16}$"
 class ListedRequest(Peer):
     """A question or an approval that waits for a person. Times are epoch milliseconds UTC."""
 
+    LATEST: ClassVar[int] = _LATEST_MS
     session_id: str
     """The session as its caller named it; the answer goes to `POST /chat/{session_id}/answer`."""
     message_id: str
@@ -47,8 +48,8 @@ class ListedRequest(Peer):
     """Which rule asks for the approval."""
     always: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
     """The rules that the answer `always` adds: to the session, or to all sessions of `user` with `agent`."""
-    since: int = Field(ge=0, le=_LATEST)
-    expires_at: int = Field(ge=0)
+    since: int = Field(ge=0, le=_LATEST_MS)
+    expires_at: int = Field(ge=0, le=_LATEST_MS)
     """When the turn ends without an answer."""
 
     @property

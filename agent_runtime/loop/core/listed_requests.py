@@ -14,7 +14,7 @@ def listed_requests(turn: Turn, answer_seconds: float) -> list[ListedRequest]:
     `answer_seconds`: how long a turn waits for its answers.
     """
     since = turn.human_wait.since_ms or 0
-    expires_at = since + round(answer_seconds * 1000)
+    expires_at = min(since + round(answer_seconds * 1000), ListedRequest.LATEST)
     return [_listed(turn, request, since, expires_at) for request in turn.human_wait.requests.values()]
 
 

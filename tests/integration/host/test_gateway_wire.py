@@ -155,6 +155,9 @@ async def test_a_connection_is_used_again_and_the_agents_token_is_sent() -> None
         b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\nok",
         b"HTTP/1.1 200 OK\r\nx: " + b"y" * 100_000,
         b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n",
+        b"HTTP/1.1 999 X\r\ncontent-length: 2\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 2\r\n\r\nok",
+        b"HTTP/1.1 307 X\r\nlocation: /%2e%2e/%2e%2e/%2e%2e/tokens\r\ncontent-length: 0\r\n\r\n",
         b"",
     ],
 )
@@ -191,7 +194,7 @@ async def test_announcements_and_answers_without_a_body() -> None:
         if head.startswith(b"HEAD"):
             writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\netag: 1\r\n\r\n")
         elif b"/none" in head:
-            writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+            writer.write(b"HTTP/1.1 204 No Content\r\ncontent-length: 5\r\n\r\n")
         else:
             writer.write(b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n" + OK)
 

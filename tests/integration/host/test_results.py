@@ -110,6 +110,19 @@ def test_a_scoped_token_sees_its_users_results_in_its_workspaces_only(host: Host
         assert stranger.get("/results").status_code == 401
 
 
+def test_a_task_is_named_with_its_workspace_where_another_may_have_taken_its_id(host: Host) -> None:
+    report(made(host, "hostile"), {"task_id": "report-1"})
+    made(host, "honest")
+    token = host.operator.post("/tokens", json={"user": "ann", "workspaces": ["hostile", "honest"]}).json()["token"]
+    with host.client(token) as ann:
+        for client in (host.operator, ann):
+            for query in ({}, {"wait": 1}):
+                refused = client.get("/results", params={"task_id": "report-1", **query})
+                assert assert_problem(refused, 422, "invalid_request")["errors"][0]["field"] == "task_id"
+            one = {"workspace": "honest", "task_id": "report-1"}
+            assert_problem(client.get("/results", params=one), 404, "not_found")
+
+
 def test_a_token_of_several_users_sees_their_results_only(host: Host) -> None:
     users = ("telegram:1", "telegram:10", "Telegram:1", "ann")
     report(made(host, "many"), *({"task_id": f"of-{user}", "user": user} for user in users))
@@ -144,7 +157,7 @@ def test_who_waits_gets_nothing_of_a_workspace_that_is_lost_meanwhile(host: Host
     url = httpx.URL(host.url)
     with host.client(token) as client, socket.create_connection((url.host, url.port or 0), PATIENCE) as waiting:
         assert ids(client) == []
-        line = b"GET /results?task_id=secret&wait=5 HTTP/1.1\r\nHost: mesh\r\n"
+        line = b"GET /results?workspace=lost&task_id=secret&wait=5 HTTP/1.1\r\nHost: mesh\r\n"
         waiting.sendall(line + b"Authorization: Bearer %b\r\n\r\n" % token.encode())
         assert host.operator.delete("/workspaces/lost", params={"force": "true"}).status_code == 204
         report(made(host, "lost"), {"task_id": "secret"})

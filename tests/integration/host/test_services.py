@@ -328,6 +328,7 @@ def test_echoes_in_any_encoding_are_redacted(world: World, ada: httpx.Client, na
         "redirect?to=//evil.example/SECRET",
         "redirect?to=http://HERE/elsewhere",
         "redirect?to=http://HERE/base/../elsewhere",
+        "redirect?to=http://HERE/base/%252e%252e/elsewhere",
         "redirect?to=https://HERE/base/open",
         "redirect?status=307%26to=ftp://HERE/base/open",
         "redirect?to=%2Fbase%2Fopen%3Fk=SECRET",

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent_client.cli.output import Output, print_error, safe_json, safe_line, safe_text
+from agent_client.cli.output import Output, local_time, print_error, safe_json, safe_line, safe_text
 
 ANY_TEXT = st.text(st.characters(codec=None))
 """Surrogates too, which no UTF-8 has."""
@@ -94,3 +94,11 @@ def test_an_encoding_that_lacks_a_character_gets_an_escape() -> None:
     with redirect_stdout(io.TextIOWrapper(raw, encoding="ascii")) as _screen:
         Output().line("größer")
     assert raw.getvalue() == rb"gr\xf6\xdfer" + b"\n"
+
+
+@given(st.integers())
+@example(10**30)
+@example(-(10**400))
+@example(253_402_300_800_000)
+def test_any_number_is_shown_as_a_time(epoch_ms: int) -> None:
+    assert local_time(epoch_ms)

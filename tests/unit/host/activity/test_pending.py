@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -11,10 +12,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agent_common.protocol import ListedRequest, format_position, parse_position
+from agent_common.protocol import ListedRequest, first_page, format_position, parse_position
 from agent_host.access import UserSet, parse_users
 from agent_host.activity.agent_api import AgentApi
-from agent_host.activity.pending import ANSWER_LIMITS, DEADLINE_SECONDS, PendingRequests, parse_cursor
+from agent_host.activity.pending import (
+    ANSWER_LIMITS,
+    DEADLINE_SECONDS,
+    MOST_AT_ONCE,
+    MOST_LISTED,
+    PendingRequests,
+    parse_cursor,
+)
+from agent_host.activity.schemas import PendingPage
 from agent_host.activity.view import View
 from agent_host.errors import InvalidRequest, NotFound
 from agent_host.gateway import AgentConnections
@@ -30,14 +39,14 @@ def request(since: int, call_id: str, user: str = "ann", **more: Any) -> ListedR
     return ListedRequest.model_validate({**facts, "user": user, "id": call_id, "since": since, **more})
 
 
-def with_requests(*requests: ListedRequest, most: int = 500) -> Answer:
-    """An agent that lists these as agents do; a page has at most so many."""
+def with_requests(*requests: ListedRequest) -> Answer:
+    """An agent that lists these as agents do."""
 
     async def answer(head: str, writer: asyncio.StreamWriter) -> None:
         asked = parse_qs(urlsplit(head.split(" ")[1]).query)
         after = parse_position(asked["after"][0]) if "after" in asked else (0, "")
         found = sorted((one for one in requests if one.position > after), key=lambda one: one.position)
-        page = found[: min(int(asked["limit"][0]), most)]
+        page = first_page(found, int(asked["limit"][0]))
         whole: dict[str, Any] = {"pending": [one.model_dump() for one in page]}
         if len(page) < len(found):
             whole["next"] = format_position(page[-1].position)
@@ -67,14 +76,13 @@ async def collect(pending: PendingRequests, limit: int, view: View = EVERYTHING)
 @given(
     given_=st.lists(st.tuples(st.sampled_from(["a", "b", "b.c", "c"]), st.integers(1, 4)), max_size=20),
     limit=st.integers(1, 6),
-    most=st.integers(1, 4),
 )
-@example(given_=[("a", 1), ("a", 2), ("b", 3)], limit=3, most=1)
-async def test_pages_join_to_all_requests_in_order(given_: list[tuple[str, int]], limit: int, most: int) -> None:
+@example(given_=[("a", 1), ("a", 2), ("b", 3)], limit=1)
+async def test_pages_join_to_all_requests_in_order(given_: list[tuple[str, int]], limit: int) -> None:
     by_agent: dict[str, list[ListedRequest]] = {name: [] for name in ("a", "b", "b.c", "c")}
     for number, (name, since) in enumerate(given_):
         by_agent[name].append(request(since, f"c{number}"))
-    async with agents({name: with_requests(*rows, most=most) for name, rows in by_agent.items()}) as found:
+    async with agents({name: with_requests(*rows) for name, rows in by_agent.items()}) as found:
         rows = await collect(listing(found), limit)
     assert sorted(rows) == sorted((row.since, name, row.id) for name, rows_ in by_agent.items() for row in rows_)
     assert [row[:2] for row in rows] == sorted(row[:2] for row in rows)
@@ -87,14 +95,13 @@ async def test_pages_join_to_all_requests_in_order(given_: list[tuple[str, int]]
         max_size=20,
     ),
     limit=st.integers(1, 6),
-    most=st.integers(1, 4),
 )
-@example(given_=[("a", 1, "ann"), ("a", 2, "ann"), ("b", 3, "t:1"), ("a", 4, "t:1")], limit=1, most=1)
+@example(given_=[("a", 1, "ann"), ("a", 2, "ann"), ("b", 3, "t:1"), ("a", 4, "t:1")], limit=1)
 async def test_pages_of_several_users_have_all_their_requests_and_no_others(
-    given_: list[tuple[str, int, str]], limit: int, most: int
+    given_: list[tuple[str, int, str]], limit: int
 ) -> None:
     rows = [(name, request(since, f"c{number}", user)) for number, (name, since, user) in enumerate(given_)]
-    answers = {name: with_requests(*(row for its, row in rows if its == name), most=most) for name in ("a", "b")}
+    answers = {name: with_requests(*(row for its, row in rows if its == name)) for name in ("a", "b")}
     async with agents(answers) as found:
         listed = await collect(listing(found), limit, View(users=parse_users(["t:*", "x"])))
         assert all("x-agent-user" not in head for _, head in found.heads)
@@ -106,8 +113,8 @@ async def test_pages_of_several_users_have_all_their_requests_and_no_others(
 async def test_an_agent_that_lists_others_without_end_is_given_up() -> None:
     async def answer(head: str, writer: asyncio.StreamWriter) -> None:
         after = parse_qs(urlsplit(head.split(" ")[1]).query).get("after", ["0."])[0]
-        row = request(parse_position(after)[0] + 1, "c", "ann")
-        writer.write(body(json.dumps({"pending": [row.model_dump()], "next": "1."}).encode()))
+        rows = [request(parse_position(after)[0] + number, "c").model_dump() for number in range(1, 51)]
+        writer.write(body(json.dumps({"pending": rows, "next": "1."}).encode()))
 
     async with agents({"endless": answer, "good": with_requests(request(1, "c", "t:1"))}) as found:
         page = await listing(found, 0.2).page(View(users=parse_users(["t:*"])), None, 50, None)
@@ -126,6 +133,7 @@ BAD: dict[str, Answer] = {
     "huge": always(body(b" " * (ANSWER_LIMITS.max_bytes + 1))),
     "many-values": always(body(b'{"pending": [' + b"0," * 200_000 + b"0]}")),
     "late": always(body(json.dumps({"pending": [request(1, "x").model_dump() | {"since": 10**17}]}).encode())),
+    "later": always(body(json.dumps({"pending": [request(1, "x").model_dump() | {"expires_at": 10**30}]}).encode())),
     "refuses": always(body(b"{}", "500 Internal Server Error")),
     "old": always(body(b"{}", "404 Not Found")),
     "no-http": always(b"hello\r\n\r\n"),
@@ -160,11 +168,68 @@ async def test_a_user_is_asked_for_and_the_rows_of_others_are_dropped() -> None:
         assert "x-agent-user" not in found.heads[1][1]
 
 
-async def test_an_agent_cannot_make_a_page_longer_or_endless() -> None:
-    rows = [request(number, f"c{number}").model_dump() for number in range(1, 11)]
-    always_more = body(json.dumps({"pending": rows, "next": "1."}).encode())
-    async with agents({"a": always(always_more), "b": always(body(b'{"pending": [], "next": "1."}'))}) as found:
-        assert len(await collect(listing(found), 3)) <= 10
+def page_of(*requests: ListedRequest, more: bool = True) -> Answer:
+    rows = [one.model_dump() for one in requests]
+    return always(body(json.dumps({"pending": rows} | ({"next": "1."} if more else {})).encode()))
+
+
+ODD_PAGES: dict[str, Answer] = {
+    "none-and-more": page_of(),
+    "few-and-more": page_of(request(1, "c")),
+    "backwards": page_of(request(3, "c"), request(2, "d"), request(1, "e"), more=False),
+    "twice": page_of(request(1, "c"), request(1, "c"), more=False),
+    "too-many": page_of(*(request(number, "c") for number in range(1, 11)), more=False),
+}
+
+
+async def test_an_agent_whose_page_is_not_what_was_asked_for_is_named() -> None:
+    async with agents({**ODD_PAGES, "good": with_requests(request(10**12, "c"))}) as found:
+        page = await listing(found).page(EVERYTHING, None, 3, None)
+    assert [row.workspace for row in page.pending] == ["good"]
+    assert {one.workspace: one.code for one in page.unreachable} == dict.fromkeys(ODD_PAGES, "invalid_answer")
+
+
+async def test_an_agent_that_stays_where_it_is_is_named_on_the_next_page() -> None:
+    still = page_of(*(request(number, "c") for number in range(1, 4)))
+    async with agents({"still": still, "good": with_requests(request(10**12, "c"))}) as found:
+        first = await listing(found).page(EVERYTHING, None, 3, None)
+        assert first.next is not None
+        second = await listing(found).page(EVERYTHING, None, 3, parse_cursor(first.next))
+    assert [row.workspace for row in second.pending] == ["good"]
+    assert [(one.workspace, one.code) for one in second.unreachable] == [("still", "invalid_answer")]
+
+
+@pytest.mark.parametrize("more", [True, False])
+async def test_one_agent_does_not_hide_what_waits_in_others(more: bool) -> None:
+    asked = 0
+
+    async def answer(head: str, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        asked += 1
+        rows = (request(asked * 500 + number, "c") for number in range(500))
+        await page_of(*rows, more=more)(head, writer)
+
+    async with agents({"endless": answer, "good": with_requests(request(10**12, "c"))}) as found:
+        pages, after = list[PendingPage](), None
+        while not pages or pages[-1].next is not None:
+            pages.append(await listing(found).page(EVERYTHING, None, 500, after))
+            after = parse_cursor(pages[-1].next) if pages[-1].next is not None else None
+    listed = Counter(row.workspace for page in pages for row in page.pending)
+    assert listed == {"endless": MOST_LISTED, "good": 1}
+    assert [(one.workspace, one.code) for one in pages[-1].unreachable] == [("endless", "too_many")]
+
+
+async def test_a_silent_agent_takes_no_time_of_others_however_often_it_is_asked() -> None:
+    async with agents({"deaf": _hang, "good": with_requests(request(1, "c"))}) as found:
+        pending = listing(found)
+        beside = [asyncio.create_task(pending.page(EVERYTHING, "deaf", 50, None)) for _ in range(MOST_AT_ONCE + 1)]
+        async with asyncio.timeout(DEADLINE_SECONDS - 1):
+            await asyncio.sleep(0)
+            page = await pending.page(EVERYTHING, "good", 50, None)
+        for task in beside:
+            task.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
+    assert [row.workspace for row in page.pending] == ["good"]
 
 
 async def test_only_what_is_in_view_is_asked() -> None:

@@ -21,15 +21,15 @@ from agent_testing import ManualClock
 
 
 @asynccontextmanager
-async def token_server() -> AsyncGenerator[Service]:
-    """A service whose tokens are `token-number-1`, `token-number-2`, and so on, each for an hour."""
+async def token_server(lasts: int = 3600) -> AsyncGenerator[Service]:
+    """A service whose tokens are `token-number-1`, `token-number-2`, and so on, each for so many seconds."""
     given = 0
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal given
         await reader.readuntil(b"\r\n\r\n")
         given += 1
-        body = json.dumps({"access_token": f"token-number-{given}", "expires_in": 3600}).encode()
+        body = json.dumps({"access_token": f"token-number-{given}", "expires_in": lasts}).encode()
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
         writer.close()
 
@@ -62,3 +62,12 @@ async def test_a_token_that_was_replaced_is_hidden_however_many_are_refused(tmp_
         clock.advance(3700)
         applied = await credentials.apply(service)
         assert len(applied.hidden.parts) == 2, "what has expired is no secret any more"
+
+
+@pytest.mark.parametrize(("lasts", "second"), [(10**400, "token-number-1"), (-(10**400), "token-number-2")])
+async def test_a_token_may_last_any_number_of_seconds(lasts: int, second: str) -> None:
+    tokens = OAuthTokens(ServiceConnector(), ManualClock())
+    async with token_server(lasts) as service:
+        assert isinstance(service.credential, OAuthCredential)
+        assert await tokens.get(service, service.credential, "s") == "token-number-1"
+        assert await tokens.get(service, service.credential, "s") == second
