@@ -59,7 +59,7 @@ def test_a_conversation_with_tools_and_approvals(agent: Runtime, open_chat: Open
     terminal.see("❯ plan it", "✻ A fence.", "● The plan", "1. paint", "2. dry")
     terminal.say("do it")
     terminal.see("Allow edit?", "1 - colour: white", "1 + colour: blue", "asks for approval", "edit *")
-    terminal.press("y")
+    terminal.press("y", "Enter")
     terminal.see(
         "✓ edit fence.txt  +1 -1",
         "Allow bash?",
@@ -70,8 +70,6 @@ def test_a_conversation_with_tools_and_approvals(agent: Runtime, open_chat: Open
     )
     terminal.press("Down", "Enter")
     terminal.see("Always allowed in this session: bash sed -n 1p fence.txt", "✓ bash sed -n 1p", "$ sed -n 2p")
-    terminal.press("4")
-    terminal.see("What the agent should do instead")
     terminal.say("enough painted")
     terminal.see("✗ bash sed -n 2p fence.txt  denied", "● It is blue.", "tokens")
     status = re.compile(r"default · plan it · \d+% context")
@@ -363,7 +361,7 @@ def test_what_is_answered_elsewhere_makes_room_for_the_next_card(agent: Runtime,
     (first,) = (one["id"] for one in asked if one["input"]["command"] == "echo first")
     agent.http.post(f"/chat/{session}/answer", json={"id": first, "decision": "once"}).raise_for_status()
     terminal.see("▌ $ echo second")
-    terminal.press("y")
+    terminal.press("y", "Enter")
     terminal.see("● Done.")
 
 
