@@ -80,6 +80,21 @@ def test_a_conversation_with_tools_and_approvals(agent: Runtime, open_chat: Open
     assert terminal.exit_code() == 0
 
 
+def test_a_rule_that_is_added_before_the_first_message_holds_for_its_calls(agent: Runtime, open_chat: Open) -> None:
+    agent.provider.script.replace([Call("bash", {"command": "echo hi"}), Say("Done.")])
+    terminal = open_chat(agent, "-s", fresh("ruled"))
+    terminal.say("/permissions deny")
+    terminal.see("✗ ")
+    terminal.say("/permissions ask bash *")
+    terminal.see("1.   ask", "session")
+    terminal.say("/permissions allow read *")
+    terminal.see("2.   allow")
+    terminal.say("go")
+    terminal.see("Allow bash?", "a session rule for bash * asks for approval")
+    terminal.press("y", "Enter")
+    terminal.see("● Done.")
+
+
 def approval_of(agent: Runtime, session: str) -> dict[str, Any] | None:
     """The approval that waits in a session."""
     waiting = agent.get(f"/sessions/{session}").json()["status"].get("pending", ())
@@ -106,8 +121,10 @@ def test_without_a_terminal_it_is_plain_lines(agent: Runtime, tmp_path: Path) ->
         chat.stdin.write("paint\n2\nperhaps\nyes\n")
         chat.stdin.flush()
         asked = eventually(lambda: approval_of(agent, session))
-        out, err = chat.communicate(f"yes {asked['code']}\nand now?\n", timeout=60)
+        out, err = chat.communicate(f"yes {asked['code']}\n/cost\n", timeout=60)
     assert chat.returncode == 0, err
+    assert "/cost was sent as a message" in err
+    assert agent.provider.completions[-1].last_user_text == "/cost"
     lines = out.splitlines()
     assert lines[:3] == ["? Which colour?", "  1. blue", "  2. red"]
     assert "? allow bash {'command': 'echo hi'}" in lines

@@ -64,6 +64,7 @@ class Desk:
     keys: PipeInput
     online: asyncio.Event
     told: list[str]
+    running: asyncio.Task[int]
     answers: list[str] = field(default_factory=list[str])
 
     async def until(self, met: Callable[[], bool]) -> None:
@@ -95,12 +96,14 @@ async def desk(folder: Path, *replies: httpx2.Response) -> AsyncGenerator[Desk]:
             online = asyncio.Event()
             online.set()
             told = Told(screen)
-            here = Desk(Person(agent, screen, told, online, lambda: None), screen, keys, online, told.lines)
             running = asyncio.create_task(screen.run())
+            person = Person(agent, screen, told, online, lambda: None)
+            here = Desk(person, screen, keys, online, told.lines, running)
             try:
                 yield here
             finally:
-                screen.exit()
+                if not running.done():
+                    screen.exit()
                 await running
 
 
@@ -170,7 +173,7 @@ async def test_ctrl_d_leaves_an_approval_open(tmp_path: Path) -> None:
         at.person.ask(approval("a"))
         await at.until(lambda: at.screen.menu is not None)
         at.keys.send_text("\x04")
-        await at.until(lambda: at.screen.app.is_done)
+        await at.until(at.running.done)
         assert at.answers == []
 
 
