@@ -60,7 +60,7 @@ class InputKeys:
         buffer, state = self._buffer, self._buffer.complete_state
         if state is not None and state.current_completion is not None:
             buffer.complete_state = None
-            if not buffer.text.startswith("/"):
+            if not buffer.text.startswith("/") and len(state.completions) > 1:
                 return
         if buffer.document.text_before_cursor.endswith("\\"):
             buffer.delete_before_cursor()
@@ -73,8 +73,10 @@ class InputKeys:
 
     def _tab(self, event: KeyPressEvent) -> None:
         buffer = self._buffer
-        if buffer.complete_state is not None:
+        if (state := buffer.complete_state) is not None:
             buffer.complete_next()
+            if len(state.completions) == 1:
+                buffer.complete_state = None  # there is nothing else to choose
         elif self._screen.handler.busy and buffer.text.strip() and not buffer.text.startswith("/"):
             self._screen.handler.queue(self._taken())
         else:

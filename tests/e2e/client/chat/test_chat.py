@@ -309,10 +309,11 @@ def test_commands_and_completion(agent: Runtime, open_chat: Open) -> None:
     terminal.type("see @no")
     terminal.see("notes/  folder")
     terminal.press("Tab")
-    terminal.press("Enter")
     terminal.see("see @notes/")
     terminal.type("pl")
     terminal.see("plan.md  3 B")
+    terminal.press("Tab")
+    terminal.see("see @notes/plan.md", "% context")  # the list is closed
     terminal.press("C-u")
     terminal.say("/rewind")
     terminal.see("before which message?", "2. Italy?")
@@ -323,6 +324,11 @@ def test_commands_and_completion(agent: Runtime, open_chat: Open) -> None:
     terminal.see("From the next message on plan answers")
     terminal.say("Switzerland?")
     terminal.see("● Bern.", "plan · default", "❯ /agent plan")
+    terminal.say("/agent")
+    terminal.see("plan (now)")
+    assert re.search(r"❯ \d[.] plan \(now\)", terminal.screen())
+    terminal.press("Enter")
+    terminal.wait(lambda screen: screen.count("on plan answers") == 2, "that it stays")
     assert "Italy" not in str(agent.provider.completions[-1].messages)
     for typed, seen in (
         ("/context", "of 128,000 tokens"),
