@@ -47,7 +47,17 @@ def approval_menu(approval: Approval, change: FileChange | None = None) -> tuple
     title = Group(
         Text.assemble(("Allow ", "warn"), (safe_line(approval.tool), "bold"), ("?", "warn")), *_about(approval, change)
     )
-    return Menu(title, choices, "↑↓ Enter or the number · Esc stops the turn", style="warn", keys=keys), decisions
+    menu = Menu(
+        title,
+        choices,
+        "↑↓ or the number, then Enter · Esc stops the turn",
+        style="warn",
+        text_label="Or what the agent should do instead",
+        text_choice=len(decisions) - 1,
+        text_hint="Enter rejects, and tells the agent this · Esc stops the turn",
+        keys=keys,
+    )
+    return menu, decisions
 
 
 def reason_menu(approval: Approval) -> Menu:

@@ -80,7 +80,9 @@ class Person:
                 self._stop()
                 return
             chosen = decisions[picked.numbers[0]]
-            if chosen.word == REJECT:
+            if chosen.word == REJECT and picked.text is not None:
+                chosen = replace(chosen, reason=picked.text)
+            elif chosen.word == REJECT:
                 typed = await self._screen.choose(reason_menu(approval), follows=True)
                 if typed is None:
                     follows = True

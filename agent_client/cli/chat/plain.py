@@ -32,6 +32,7 @@ from ..errors import ABORTED, DONE, FAILED, WAITS, explain
 from ..output import Output, safe_line
 from .approval import decision_of_line
 from .blocks import QUESTION, ToolLine
+from .commands import is_command
 from .conversation import FOLLOW_SECONDS
 from .options import ChatOptions
 from .questions import answers_of_line, asked
@@ -76,6 +77,9 @@ class PlainChat:
 
     async def turn(self, message: str, lines: AsyncGenerator[str]) -> int:
         """Send a message, print its turn, and answer what it asks from the next lines. Returns the exit code."""
+        if is_command(message):
+            name = safe_line(message.partition(" ")[0])
+            self._out.note(f"{name} was sent as a message: there are commands in a terminal only")
         try:
             by, session = self._by, self._session
             stream = self._agent.chat(message, session=session, model=by.model, agent=by.agent, wait=FOLLOW_SECONDS)

@@ -31,8 +31,7 @@ class Part:
 def status_parts(known: Known, conversation: Conversation, *, online: bool) -> list[Part]:
     """Return what there is to say, from left to right."""
     session, status = known.session, known.status
-    agent = conversation.manifest or (session.agent if session else "")
-    model = conversation.model or (session.model if session else (status.model if status else ""))
+    agent, model = agent_now(known, conversation), model_now(known, conversation)
     parts = [
         Part(agent, 5, "ansicyan"),
         Part(model if model != agent else "", 4),
@@ -44,6 +43,17 @@ def status_parts(known: Known, conversation: Conversation, *, online: bool) -> l
     if not online:
         parts.insert(0, Part("● connection lost, trying again", 9, "ansired"))
     return [Part(safe_line(part.text), part.weight, part.style) for part in parts if part.text]
+
+
+def agent_now(known: Known, conversation: Conversation) -> str:
+    """Return the agent that answers the next message; empty if the session has not begun and nobody has said."""
+    return conversation.manifest or (known.session.agent if known.session else "")
+
+
+def model_now(known: Known, conversation: Conversation) -> str:
+    """Return the model that answers it; empty if it is not known yet."""
+    of_agent = known.status.model if known.status else ""
+    return conversation.model or (known.session.model if known.session else of_agent)
 
 
 def context_part(known: Known) -> list[Part]:

@@ -76,6 +76,11 @@ class Transcript:
         self._end_text()
         self._print(Marked("✗ ", "bad", Text(safe_text(text), "bad")))
 
+    def block(self, block: RenderableType) -> None:
+        """Print the answer of a command, also while calls run."""
+        self._end_text()
+        self._print(block)
+
     # ---------------------------------------------------------------- what the agent does
 
     def event(self, event: ChatEvent, change: FileChange | None = None) -> None:

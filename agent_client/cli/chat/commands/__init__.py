@@ -8,12 +8,13 @@ from rich.console import Group
 from rich.text import Text
 
 from .... import ClientError
+from ...errors import UsageError
 from . import agent, sessions
 from .permissions import permissions
 from .table import Chat, Command, alone, find_command, say
 from .tables import listing
 
-__all__ = ["COMMANDS", "Chat", "Command", "argument_values", "find_command", "run_command"]
+__all__ = ["COMMANDS", "Chat", "Command", "argument_values", "find_command", "is_command", "run_command"]
 
 KEYS = [
     ("Enter", "sends; while a turn runs the message joins it at its next step"),
@@ -54,6 +55,15 @@ COMMANDS: Sequence[Command] = (
     Command("status", "how the agent is", alone(agent.status)),
     Command("quit", "leave", alone(_quit)),
 )
+
+
+def is_command(text: str) -> bool:
+    """Return whether a text would run a command."""
+    try:
+        find_command(COMMANDS, text.partition(" ")[0].removeprefix("/"))
+    except UsageError:
+        return False
+    return text.startswith("/")
 
 
 async def run_command(chat: Chat, text: str) -> None:

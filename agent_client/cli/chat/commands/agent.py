@@ -11,18 +11,21 @@ from ....chat import duration
 from ...errors import CliError
 from ...output import safe_line, safe_text
 from ..screen import Choice, Menu, size
-from ..status_line import dollars
+from ..status_line import agent_now, dollars, model_now
 from .table import Chat, say
 from .tables import listing, pairs
 
 MAX_FILES = 200
 SHOWN_BYTES = 64 * 1024
 BAR_CELLS = 30
+DEFAULT = "default"
+"""The agent of a session that has not begun."""
 
 
 async def model(chat: Chat, given: str) -> None:
     known = await models(chat)
-    chosen = given or await _choose(chat, "Which model answers from now on?", [(one, "") for one in known])
+    now = model_now(chat.watch.known, chat.conversation)
+    chosen = given or await _choose(chat, "Which model answers from now on?", [(one, "") for one in known], now)
     if chosen is None:
         return
     if known and chosen not in known:
@@ -34,7 +37,8 @@ async def model(chat: Chat, given: str) -> None:
 async def agent(chat: Chat, given: str) -> None:
     cards = [card for card in (await chat.agent.capabilities()).agents if card.mode in ("primary", "all")]
     rows = [(card.name, card.error or card.description) for card in cards]
-    chosen = given or await _choose(chat, "Which agent answers from now on?", rows)
+    now = agent_now(chat.watch.known, chat.conversation) or DEFAULT
+    chosen = given or await _choose(chat, "Which agent answers from now on?", rows, now)
     if chosen is None:
         return
     if chosen not in [name for name, _ in rows]:
@@ -127,9 +131,12 @@ async def agents(chat: Chat) -> Sequence[str]:
     return [card.name for card in (await chat.agent.capabilities()).agents if card.mode in ("primary", "all")]
 
 
-async def _choose(chat: Chat, question: str, rows: Sequence[tuple[str, str]]) -> str | None:
-    choices = [Choice(safe_line(name), safe_line(about)) for name, about in rows]
-    picked = await chat.screen.choose(Menu(Text(question, "bold"), choices, "Enter chooses · Esc closes"))
+async def _choose(chat: Chat, question: str, rows: Sequence[tuple[str, str]], now: str) -> str | None:
+    """Ask for one of the rows; the one that answers now is marked, and Enter keeps it."""
+    choices = [Choice(f"{safe_line(name)}{' (now)' * (name == now)}", safe_line(about)) for name, about in rows]
+    cursor = next((number for number, (name, _) in enumerate(rows) if name == now), 0)
+    menu = Menu(Text(question, "bold"), choices, "Enter chooses · Esc closes", cursor=cursor)
+    picked = await chat.screen.choose(menu)
     return rows[picked.numbers[0]][0] if picked is not None else None
 
 

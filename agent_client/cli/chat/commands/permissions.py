@@ -12,6 +12,7 @@ from rich.text import Text
 
 from agent_common.protocol import AgentRule, Permissions, Rule, SessionRule
 
+from .... import NotFound
 from ...errors import UsageError
 from .table import Chat, say
 from .tables import listing
@@ -21,9 +22,10 @@ USAGE = "/permissions allow|ask|deny TOOL PATTERN, or /permissions remove NUMBER
 
 
 async def permissions(chat: Chat, given: str) -> None:
-    current = await chat.agent.sessions.permissions(chat.conversation.session)
-    if given:
-        current = await _change(chat, current, given.split())
+    words = given.split()
+    current = await _current(chat, begins=words[:1] in (["allow"], ["ask"], ["deny"]) and len(words) > 1)
+    if words:
+        current = await _change(chat, current, words)
     own = [
         *((rule, "session") for rule in current.rules),
         *((rule, f"your sessions with {current.agent}") for rule in current.agent_rules),
@@ -35,6 +37,19 @@ async def permissions(chat: Chat, given: str) -> None:
     rows += [*_grouped(current.project, "operator"), *_grouped(current.manifest, f"agent {current.agent}")]
     hint = Text("/permissions allow|ask|deny TOOL PATTERN · /permissions remove NUMBER", "dim")
     say(chat, Group(listing(rows) if rows else Text("There are no rules.", "dim"), Text(""), hint))
+
+
+async def _current(chat: Chat, *, begins: bool) -> Permissions:
+    """Return the rules of the session, which one that is added `begins`, so that it holds before the first call."""
+    name = chat.conversation.session
+    try:
+        return await chat.agent.sessions.permissions(name)
+    except NotFound as error:
+        if error.code != "unknown_session" or chat.conversation.busy or not begins:
+            raise
+    await chat.agent.sessions.reset(name)
+    await chat.watch.read_session(name)
+    return await chat.agent.sessions.permissions(name)
 
 
 def _grouped(rules: Sequence[Rule], scope: str) -> list[tuple[str, str, str, str, str]]:

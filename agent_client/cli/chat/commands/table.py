@@ -76,5 +76,4 @@ def find_command(commands: Sequence[Command], name: str) -> Command:
 
 def say(chat: Chat, block: RenderableType) -> None:
     """Print the answer of a command."""
-    chat.transcript.end()
-    chat.screen.print(Marked("  ", "", block))
+    chat.transcript.block(Marked("  ", "", block))

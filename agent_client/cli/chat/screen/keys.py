@@ -60,7 +60,7 @@ class InputKeys:
         buffer, state = self._buffer, self._buffer.complete_state
         if state is not None and state.current_completion is not None:
             buffer.complete_state = None
-            if not buffer.text.startswith("/"):
+            if not buffer.text.startswith("/") and len(state.completions) > 1:
                 return
         if buffer.document.text_before_cursor.endswith("\\"):
             buffer.delete_before_cursor()
@@ -73,8 +73,10 @@ class InputKeys:
 
     def _tab(self, event: KeyPressEvent) -> None:
         buffer = self._buffer
-        if buffer.complete_state is not None:
+        if (state := buffer.complete_state) is not None:
             buffer.complete_next()
+            if len(state.completions) == 1:
+                buffer.complete_state = None  # there is nothing else to choose
         elif self._screen.handler.busy and buffer.text.strip() and not buffer.text.startswith("/"):
             self._screen.handler.queue(self._taken())
         else:
@@ -126,6 +128,7 @@ class MenuKeys:
         keys, screen = KeyBindings(), self._screen
         here = Condition(lambda: screen.menu is not None)
         listed = Condition(lambda: screen.menu is not None and screen.menu.text_label is None)
+        written = Condition(lambda: bool(screen.answer.text))
         ticking = Condition(lambda: screen.menu is not None and screen.menu.multiple and not screen.answer.text)
         guarded = Condition(lambda: screen.menu is not None and screen.menu.guarded)
         for key in ("up", "c-p"):
@@ -137,18 +140,26 @@ class MenuKeys:
         for key in ("escape", "c-c"):
             keys.add(key, filter=here)(self._close)
         keys.add("enter", filter=here)(self._enter)
+        keys.add("c-d", filter=here & ~guarded & ~written)(self._leave)
         keys.add(Keys.Any, filter=listed)(self._press)
-        keys.add(Keys.BracketedPaste, filter=listed)(self._ignore)
+        keys.add(Keys.Any, filter=guarded)(self._ignore)
+        keys.add(Keys.BracketedPaste, filter=listed | guarded)(self._ignore)
         keys.add(" ", filter=ticking)(self._tick)
         return keys
 
     def _up(self, event: KeyPressEvent) -> None:
-        if self._screen.menu:
-            self._screen.menu.move(-1)
+        self._move(-1)
 
     def _down(self, event: KeyPressEvent) -> None:
-        if self._screen.menu:
-            self._screen.menu.move(1)
+        self._move(1)
+
+    def _move(self, by: int) -> None:
+        """Move the cursor, away from the choice of a key, which is then not in front of it any more."""
+        if (menu := self._screen.menu) is None:
+            return
+        if menu.typed and not menu.in_words:
+            self._screen.answer.text = ""
+        menu.move(by)
 
     def _tick(self, event: KeyPressEvent) -> None:
         if self._screen.menu:
@@ -165,5 +176,8 @@ class MenuKeys:
     def _close(self, event: KeyPressEvent) -> None:
         self._screen.pick(None)
 
+    def _leave(self, event: KeyPressEvent) -> None:
+        self._screen.exit()
+
     def _ignore(self, event: KeyPressEvent) -> None:
-        """Text that is pasted chooses nothing."""
+        """Text that is meant for a message, or is pasted where none can be typed, chooses nothing."""

@@ -25,6 +25,7 @@ from prompt_toolkit.layout import (
     Window,
 )
 from prompt_toolkit.layout.processors import AfterInput, ConditionalProcessor
+from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -37,6 +38,8 @@ from .menu import Menu, Picked
 from .typed_ahead import typed_ahead
 
 INPUT_LINES = 10
+TEXT_ROWS = 3
+"""Of a text that is typed into a menu."""
 TYPING_SECONDS = 0.6
 """A menu waits for a pause in typing, so that no key that was meant for a message answers it."""
 TICK_SECONDS = 0.1
@@ -58,12 +61,12 @@ class Screen:
         self.input = Buffer(
             completer=completer, complete_while_typing=True, history=history, multiline=True, enable_history_search=True
         )
-        self.answer = Buffer(multiline=False)
+        self.answer = Buffer(multiline=False, on_text_changed=self._answer_typed)
         """What is typed into a menu."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
         self._input_window = self._text_window(self.input, INPUT_LINES)
-        self._answer_window = self._text_window(self.answer, 3, bar="▌ ")
+        self._answer_window = self._text_window(self.answer, TEXT_ROWS, bar="▌ ")
         self._menu_control = FormattedTextControl(self._menu_text, focusable=True, show_cursor=False)
         self._menu_window = Window(self._menu_control, dont_extend_height=True)
         self.app = BottomArea(self._layout(), bindings(self), open_output())
@@ -112,6 +115,7 @@ class Screen:
             if self._menu_lines(menu)[1]:
                 self.print(Marked("  ", "", menu.title))
             self.answer.reset()
+            menu.type("")
             self.app.layout.focus(self._menu_window if menu.text_label is None else self._answer_window)
             self.changed()
             try:
@@ -198,7 +202,7 @@ class Screen:
         printed above as a whole, so that a person sees everything before they allow it."""
         title = self._paper.ansi(menu.drawn_title(), self._width).split("\n")[:-1]
         choices = self._paper.ansi(menu.drawn_choices(), self._width).split("\n")[:-1]
-        space = max(self._rows - len(choices) - (3 if menu.text_label is None else 6), 3)
+        space = max(self._rows - len(choices) - 3 - self._text_rows(menu), 3)
         left = len(title) - space
         if left <= 0:
             return title + choices, False
@@ -206,6 +210,14 @@ class Screen:
         head = (space - 1) // 2
         lines = [*title[:head], self._paper.ansi(note, self._width).rstrip("\n"), *title[head + left + 1 :]]
         return lines + choices, True
+
+    def _text_rows(self, menu: Menu) -> int:
+        """Return how much is kept for a text: under a call, which is to be seen, as much as it has."""
+        if menu.text_label is None:
+            return 0
+        if menu.text_choice is None:
+            return TEXT_ROWS
+        return min(1 + cell_len(menu.typed) // max(self._width - 4, 1), TEXT_ROWS)
 
     def _status_text(self) -> StyleAndTextTuples:
         if self.alert:
@@ -219,6 +231,10 @@ class Screen:
     @property
     def _rows(self) -> int:
         return self.app.output.get_size().rows
+
+    def _answer_typed(self, answer: Buffer) -> None:
+        if self.menu is not None:
+            self.menu.type(answer.text)
 
     def _key_pressed(self, _: KeyProcessor) -> None:
         self._last_key, self.alert = monotonic(), ""

@@ -59,7 +59,7 @@ def test_a_conversation_with_tools_and_approvals(agent: Runtime, open_chat: Open
     terminal.see("❯ plan it", "✻ A fence.", "● The plan", "1. paint", "2. dry")
     terminal.say("do it")
     terminal.see("Allow edit?", "1 - colour: white", "1 + colour: blue", "asks for approval", "edit *")
-    terminal.press("y")
+    terminal.press("y", "Enter")
     terminal.see(
         "✓ edit fence.txt  +1 -1",
         "Allow bash?",
@@ -70,8 +70,6 @@ def test_a_conversation_with_tools_and_approvals(agent: Runtime, open_chat: Open
     )
     terminal.press("Down", "Enter")
     terminal.see("Always allowed in this session: bash sed -n 1p fence.txt", "✓ bash sed -n 1p", "$ sed -n 2p")
-    terminal.press("4")
-    terminal.see("What the agent should do instead")
     terminal.say("enough painted")
     terminal.see("✗ bash sed -n 2p fence.txt  denied", "● It is blue.", "tokens")
     status = re.compile(r"default · hello · \d+% context")
@@ -80,6 +78,21 @@ def test_a_conversation_with_tools_and_approvals(agent: Runtime, open_chat: Open
     assert "enough painted" in str(agent.provider.completions[-1].messages)
     terminal.press("C-d")
     assert terminal.exit_code() == 0
+
+
+def test_a_rule_that_is_added_before_the_first_message_holds_for_its_calls(agent: Runtime, open_chat: Open) -> None:
+    agent.provider.script.replace([Call("bash", {"command": "echo hi"}), Say("Done.")])
+    terminal = open_chat(agent, "-s", fresh("ruled"))
+    terminal.say("/permissions deny")
+    terminal.see("✗ ")
+    terminal.say("/permissions ask bash *")
+    terminal.see("1.   ask", "session")
+    terminal.say("/permissions allow read *")
+    terminal.see("2.   allow")
+    terminal.say("go")
+    terminal.see("Allow bash?", "a session rule for bash * asks for approval")
+    terminal.press("y", "Enter")
+    terminal.see("● Done.")
 
 
 def approval_of(agent: Runtime, session: str) -> dict[str, Any] | None:
@@ -108,8 +121,10 @@ def test_without_a_terminal_it_is_plain_lines(agent: Runtime, tmp_path: Path) ->
         chat.stdin.write("paint\n2\nperhaps\nyes\n")
         chat.stdin.flush()
         asked = eventually(lambda: approval_of(agent, session))
-        out, err = chat.communicate(f"yes {asked['code']}\nand now?\n", timeout=60)
+        out, err = chat.communicate(f"yes {asked['code']}\n/cost\n", timeout=60)
     assert chat.returncode == 0, err
+    assert "/cost was sent as a message" in err
+    assert agent.provider.completions[-1].last_user_text == "/cost"
     lines = out.splitlines()
     assert lines[:3] == ["? Which colour?", "  1. blue", "  2. red"]
     assert "? allow bash {'command': 'echo hi'}" in lines
@@ -294,10 +309,11 @@ def test_commands_and_completion(agent: Runtime, open_chat: Open) -> None:
     terminal.type("see @no")
     terminal.see("notes/  folder")
     terminal.press("Tab")
-    terminal.press("Enter")
     terminal.see("see @notes/")
     terminal.type("pl")
     terminal.see("plan.md  3 B")
+    terminal.press("Tab")
+    terminal.see("see @notes/plan.md", "% context")  # the list is closed
     terminal.press("C-u")
     terminal.say("/rewind")
     terminal.see("before which message?", "2. Italy?")
@@ -308,6 +324,11 @@ def test_commands_and_completion(agent: Runtime, open_chat: Open) -> None:
     terminal.see("From the next message on plan answers")
     terminal.say("Switzerland?")
     terminal.see("● Bern.", "plan · default", "❯ /agent plan")
+    terminal.say("/agent")
+    terminal.see("plan (now)")
+    assert re.search(r"❯ \d[.] plan \(now\)", terminal.screen())
+    terminal.press("Enter")
+    terminal.wait(lambda screen: screen.count("on plan answers") == 2, "that it stays")
     assert "Italy" not in str(agent.provider.completions[-1].messages)
     for typed, seen in (
         ("/context", "of 128,000 tokens"),
@@ -363,7 +384,7 @@ def test_what_is_answered_elsewhere_makes_room_for_the_next_card(agent: Runtime,
     (first,) = (one["id"] for one in asked if one["input"]["command"] == "echo first")
     agent.http.post(f"/chat/{session}/answer", json={"id": first, "decision": "once"}).raise_for_status()
     terminal.see("▌ $ echo second")
-    terminal.press("y")
+    terminal.press("y", "Enter")
     terminal.see("● Done.")
 
 

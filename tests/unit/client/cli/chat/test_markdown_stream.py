@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.console import RenderableType
 
-from agent_client import TextDelta, TextReplaced
-from agent_client.cli.chat.blocks import MarkdownStream, Paper, Prose, Transcript
+from agent_client import TextDelta, TextReplaced, ToolCall, ToolResult
+from agent_client.cli.chat.blocks import POINTER, MarkdownStream, Paper, Prose, Transcript
 
 LINES = st.sampled_from(
     [
@@ -136,6 +136,20 @@ def test_finished_blocks_are_printed_and_the_open_one_is_live() -> None:
     assert "Second" in Paper(color=False).ansi(next(iter(transcript.live())), 40)
     transcript.event(TextDelta("More", 1))
     assert printed.plain == "\n● First.\n\n  Second\n"
+
+
+def test_a_command_beside_a_call_that_runs_takes_nothing_from_its_line() -> None:
+    printed = Printed()
+    transcript = Transcript(printed)
+    transcript.event(ToolCall("1", "bash", {"command": "make"}))
+    transcript.command("/cost")
+    transcript.block("input 5 tokens")
+    transcript.event(ToolResult("1", "bash", {"type": "output", "data": {"exit_code": 0}}))
+    assert [line.strip() for line in printed.plain.splitlines() if line] == [
+        f"{POINTER}/cost",
+        "input 5 tokens",
+        "✓ bash make",
+    ]
 
 
 def test_the_ends_of_lines_stay() -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import httpx2
+import pytest
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input import PipeInput, create_pipe_input
@@ -20,7 +21,7 @@ from agent_client.cli.chat.blocks import Transcript
 from agent_client.cli.chat.person import Person
 from agent_client.cli.chat.screen import ChatCompleter, Folders, Screen, open_history
 
-UP = "\x1b[A"
+UP, DOWN = "\x1b[A", "\x1b[B"
 TAKEN = {"session_id": "s", "message_id": "m", "status": "running"}
 
 
@@ -63,6 +64,7 @@ class Desk:
     keys: PipeInput
     online: asyncio.Event
     told: list[str]
+    running: asyncio.Task[int]
     answers: list[str] = field(default_factory=list[str])
 
     async def until(self, met: Callable[[], bool]) -> None:
@@ -83,7 +85,8 @@ async def desk(folder: Path, *replies: httpx2.Response) -> AsyncGenerator[Desk]:
 
     def handle(request: httpx2.Request) -> httpx2.Response:
         given = json.loads(request.content)
-        here.answers.append(f"{given['id']} {given.get('decision', given.get('answers'))}")
+        reason = f": {given['reason']}" if given.get("reason") else ""
+        here.answers.append(f"{given['id']} {given.get('decision', given.get('answers'))}{reason}")
         return waiting.pop(0) if waiting else httpx2.Response(200, json=TAKEN)
 
     with create_pipe_input() as keys, create_app_session(input=keys):
@@ -93,12 +96,14 @@ async def desk(folder: Path, *replies: httpx2.Response) -> AsyncGenerator[Desk]:
             online = asyncio.Event()
             online.set()
             told = Told(screen)
-            here = Desk(Person(agent, screen, told, online, lambda: None), screen, keys, online, told.lines)
             running = asyncio.create_task(screen.run())
+            person = Person(agent, screen, told, online, lambda: None)
+            here = Desk(person, screen, keys, online, told.lines, running)
             try:
                 yield here
             finally:
-                screen.exit()
+                if not running.done():
+                    screen.exit()
                 await running
 
 
@@ -125,7 +130,7 @@ async def test_the_keys_of_a_half_written_message_answer_nothing(tmp_path: Path)
         await at.until(lambda: not menu.guarded)
         assert at.answers == []
         assert menu.cursor == 0
-        at.keys.send_text("y")
+        at.keys.send_text("y\r")
         await at.until(lambda: at.answers == ["a once"])
         await at.until(lambda: at.screen.menu is None)
         assert at.screen.input.text == "Please also "
@@ -143,7 +148,7 @@ async def test_an_approval_that_comes_again_with_more_is_asked_whole(tmp_path: P
         assert card is not None
         assert len(card.choices) == 4
         at.person.ask(approval("a"))
-        at.keys.send_text("a")
+        at.keys.send_text("a\r")
         await at.until(lambda: bool(at.told))
         assert at.answers == ["a always"]
         at.person.ask(approval("a"))
@@ -152,19 +157,60 @@ async def test_an_approval_that_comes_again_with_more_is_asked_whole(tmp_path: P
         await at.until(lambda: at.screen.menu is None)
 
 
+@pytest.mark.parametrize("sentence", ["why do you", "wait", "a y", "1 more", "no use X"])
+async def test_a_sentence_that_is_typed_into_an_approval_runs_nothing(tmp_path: Path, sentence: str) -> None:
+    async with desk(tmp_path) as at:
+        at.person.ask(approval("a"))
+        await at.until(lambda: at.screen.menu is not None)
+        at.keys.send_text(sentence)
+        await at.until(lambda: at.screen.answer.text == sentence)
+        assert at.answers == []
+        at.keys.send_text("\r")
+        await at.until(lambda: at.answers == [f"a reject: {sentence}"])
+
+
+async def test_a_key_of_an_approval_chooses_and_enter_confirms(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        at.person.ask(approval("a"))
+        await at.until(lambda: at.screen.menu is not None)
+        menu = at.screen.menu
+        assert menu is not None
+        at.keys.send_text("a")
+        await at.until(lambda: menu.cursor == 1)
+        at.keys.send_text(DOWN)
+        await at.until(lambda: menu.cursor == 2)
+        assert at.screen.answer.text == "", "the key is not the choice any more"
+        at.keys.send_text("n")
+        await at.until(lambda: menu.cursor == 3)
+        assert at.answers == []
+        at.keys.send_text("\r")
+        await at.until(lambda: at.screen.menu not in (None, menu))
+        at.keys.send_text("y\r")
+        await at.until(lambda: at.answers == ["a reject: y"])
+
+
+async def test_ctrl_d_leaves_an_approval_open(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        at.person.ask(approval("a"))
+        await at.until(lambda: at.screen.menu is not None)
+        at.keys.send_text("\x04")
+        await at.until(at.running.done)
+        assert at.answers == []
+
+
 async def test_an_answer_is_given_however_often_the_agent_is_away(tmp_path: Path) -> None:
     away = [refused(502, "agent_unreachable"), refused(409, "not_running"), refused(503, "draining")]
     async with desk(tmp_path, *away, refused(429, "too_many"), refused(500, "internal_error")) as at:
         at.person.ask(approval("a"))
         await at.until(lambda: at.screen.menu is not None)
-        at.keys.send_text("a")
+        at.keys.send_text("a\r")
         for _ in away:
             await at.until(lambda: not at.online.is_set())
             at.online.set()  # as the window does when the agent has answered again
         await at.until(lambda: len(at.told) == 1)
         assert "internal_error" in at.told[0]
         await at.until(lambda: at.screen.menu is not None)  # it was not taken, so it is asked again
-        at.keys.send_text("a")
+        at.keys.send_text("a\r")
         await at.until(lambda: len(at.told) == 2)
         assert at.told[1].startswith("Always allowed")
         assert at.answers == ["a always"] * 6
@@ -178,7 +224,7 @@ async def test_what_is_answered_elsewhere_is_not_in_front_of_the_next(tmp_path: 
         card = at.screen.menu
         at.person.resolved("a")
         await at.until(lambda: at.screen.menu not in (None, card))
-        at.keys.send_text("a")
+        at.keys.send_text("a\r")
         await at.until(lambda: bool(at.told))
         assert at.answers == ["b always"]
         assert at.told == ["It was answered elsewhere."], "and nothing is always allowed"

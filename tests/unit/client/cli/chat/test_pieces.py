@@ -81,16 +81,33 @@ def test_an_approval_shows_what_would_run_and_what_always_allows() -> None:
         assert part in text
     words = [(one.word, one.scope) for one in decisions]
     assert words == [("once", None), ("always", "session"), ("always", "agent"), ("reject", None)]
-    assert [menu.press(key) for key in "12ayn9x"] == [
-        Picked((0,)), Picked((1,)), Picked((1,)), Picked((0,)), Picked((3,)), None, None,
-    ]  # fmt: skip
+    assert [chosen(menu, key) for key in "12ayn"] == [Picked((row,)) for row in (0, 1, 1, 0, 3)]
+
+
+def chosen(menu: Menu, *texts: str) -> Picked | None:
+    """What Enter chooses after the text in front of it was these, one after the other."""
+    for text in ("", *texts):
+        menu.type(text)
+    return menu.enter(texts[-1])
+
+
+@pytest.mark.parametrize(
+    "texts", [("w", "wait"), ("a", "al", "a"), ("01",), ("9",), ("x",), (" ", " y"), ("1" * 5000,)]
+)
+def test_words_in_front_of_an_approval_reject_it_with_them(texts: tuple[str, ...]) -> None:
+    menu, decisions = approval_menu(Approval("s", "a", "c", "bash", {"command": "ls"}, "", RULES))
+    assert chosen(menu, *texts) == Picked((3,), texts[-1].strip())
+    assert "Enter rejects" in shown(menu)
+    menu.move(1)
+    assert decisions[menu.cursor].word == "reject", "words stay with their choice"
+    assert chosen(menu, *texts, "", "y") == Picked((0,))
 
 
 def test_without_rules_always_is_not_offered() -> None:
     menu, decisions = approval_menu(Approval("s", "a", "c", "deploy", {"to": "prod"}))
     assert [one.word for one in decisions] == ["once", "reject"]
-    assert menu.press("a") is None
-    assert menu.press("n") == Picked((1,))
+    assert chosen(menu, "a") == Picked((1,), "a")
+    assert chosen(menu, "n") == Picked((1,))
 
 
 @given(JSON)
