@@ -49,8 +49,8 @@ class HostEvents:
             try:
                 async for event in self._mesh.events(after=after):
                     failures = 0
-                    await self._take(event)
-            except ClientError as error:
+                    await self._guarded(event)
+            except (ClientError, sqlite3.OperationalError) as error:
                 log.info("the events of the host are not followed", error=str(error))
             failures += 1
             await asyncio.sleep(_BACKOFF.pause(failures))
@@ -60,6 +60,15 @@ class HostEvents:
         for context, waiting in self._bots.values():
             if workspace is None or workspace in context.bot.workspaces:
                 waiting.look()
+
+    async def _guarded(self, event: AgentEvent) -> None:
+        """Take an event. An agent may have written what is in it: one that cannot be taken is left out."""
+        try:
+            await self._take(event)
+        except sqlite3.OperationalError:  # the disk, and no fault of the event: it comes again
+            raise
+        except Exception:
+            log.exception("an event of the host is left out", id=event.id, type=event.type[:80])
 
     async def _take(self, event: AgentEvent) -> None:
         workspace = str(event.data.get("workspace", ""))
@@ -94,8 +103,8 @@ class HostEvents:
 
     def _is_shown(self, connection: sqlite3.Connection, data: dict[str, Any]) -> bool:
         """Whether a reply in a chat shows how the turn has ended."""
-        user, session, message = (str(data.get(name, "")) for name in ("user", "session_id", "message_id"))
-        return reply_of_turn_in(connection, user, session, message) is not None
+        names = ("workspace", "user", "session_id", "message_id")
+        return reply_of_turn_in(connection, *(str(data.get(name, "")) for name in names)) is not None
 
     def _post(
         self, connection: sqlite3.Connection, event: AgentEvent, workspace: str, text: str
