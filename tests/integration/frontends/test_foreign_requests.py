@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import httpx2
 import pytest
 
 from agent_common.clock import SystemClock
-from frontends.conversation.requests.waiting import ENOUGH
+from frontends.conversation.requests.waiting import ENOUGH, READ_SECONDS
 from tests.bot_platform import CHAT
 
 from .stub_host import ANN_ID, BOT, WORKSPACE, Talk, nothing, problem, streamed
@@ -70,6 +71,29 @@ async def test_an_odd_request_hides_no_other_one(tmp_path: Path, odd: dict[str, 
     talk = await begun(tmp_path, Listing(waits(OTHER, "x1", **odd), waits(OTHER, "x2"), waits(WORKSPACE, "r1")))
     for words in ("run x2", "run r1"):
         await talk.until(lambda words=words: any(words in text for text in talk.platform.shown()))
+    await talk.kill()
+
+
+class Silent(httpx2.AsyncByteStream):
+    """A body that does not come."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        await asyncio.Event().wait()
+        yield b""
+
+
+async def test_an_agent_that_is_silent_holds_up_no_other_one(tmp_path: Path) -> None:
+    listing = Listing(waits(WORKSPACE, "r1"))
+
+    def respond(request: httpx2.Request) -> httpx2.Response:
+        silent = request.url.path == "/pending" and request.url.params["workspace"] == OTHER
+        return httpx2.Response(200, stream=Silent()) if silent else listing(request)
+
+    talk = Talk(tmp_path, respond, workspaces=[OTHER, WORKSPACE])
+    await talk.admit({CHAT.id: ANN_ID})
+    await talk.start()
+    async with asyncio.timeout(READ_SECONDS / 2):
+        await talk.until(lambda: any("run r1" in text for text in talk.platform.shown()))
     await talk.kill()
 
 
