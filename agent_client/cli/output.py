@@ -54,8 +54,13 @@ def safe_json(value: Any, indent: int | None = None) -> str:
 
 
 def local_time(epoch_ms: int | None) -> str:
-    """Return a time of the API as a person reads it here."""
-    return "" if epoch_ms is None else datetime.fromtimestamp(epoch_ms / 1000).strftime("%Y-%m-%d %H:%M:%S")  # noqa: DTZ006  the reader's own time zone
+    """Return a time of the API as a person reads it here; one that no calendar has as its number."""
+    if epoch_ms is None:
+        return ""
+    try:
+        return datetime.fromtimestamp(epoch_ms / 1000).strftime("%Y-%m-%d %H:%M:%S")  # noqa: DTZ006  the reader's own time zone
+    except (OSError, OverflowError, ValueError):
+        return f"{epoch_ms} ms"[:40]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent_client.cli.output import Output, print_error, safe_json, safe_line, safe_text
+from agent_client.cli.output import Output, local_time, print_error, safe_json, safe_line, safe_text
 
 ANY_TEXT = st.text(st.characters(codec=None))
 """Surrogates too, which no UTF-8 has."""
@@ -94,3 +94,8 @@ def test_an_encoding_that_lacks_a_character_gets_an_escape() -> None:
     with redirect_stdout(io.TextIOWrapper(raw, encoding="ascii")) as _screen:
         Output().line("größer")
     assert raw.getvalue() == rb"gr\xf6\xdfer" + b"\n"
+
+
+@pytest.mark.parametrize("odd", [10**16 - 1, 10**30, 10**400, -(10**30)])
+def test_a_time_that_no_calendar_has_is_its_number(odd: int) -> None:
+    assert local_time(odd) == f"{odd} ms"[:40]
