@@ -187,3 +187,25 @@ async def test_an_odd_event_ends_nothing(tmp_path: Path) -> None:
     await talk.start()
     await talk.until(lambda: any("all is well" in text for text in talk.platform.shown()))
     await talk.kill()
+
+
+async def test_turns_that_are_said_to_have_failed_flood_no_chat(tmp_path: Path) -> None:
+    failed = {"type": "turn-finished", "reason": "error", "workspace": OTHER, "user": ANN_ID, "session_id": "s"}
+    last = {"type": "notice", "workspace": WORKSPACE, "user": ANN_ID, "text": "all is well"}
+    events = "".join(
+        f"id: {at}\nevent: {one['type']}\ndata: {json.dumps(one)}\n\n"
+        for at, one in enumerate([*[failed] * 25, last], 1)
+    )
+    listing = Listing()
+
+    def respond(request: httpx2.Request) -> httpx2.Response:
+        if request.url.path != "/events":
+            return listing(request)
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=events)
+
+    talk = Talk(tmp_path, respond, workspaces=[WORKSPACE, OTHER])
+    await talk.admit({CHAT.id: ANN_ID})
+    await talk.start()
+    await talk.until(lambda: any("all is well" in text for text in talk.platform.shown()))
+    assert sum("has failed" in text for text in talk.platform.shown()) == 20
+    await talk.kill()
