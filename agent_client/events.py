@@ -13,9 +13,9 @@ import httpx2
 from agent_common.json_reader import JsonLimits, read_json
 
 from .errors import ConnectionFailed, UnexpectedReply
-from .http import MAX_EVENT_BYTES, Call, Connection, resumed
+from .http import MAX_ANSWER_BYTES, Call, Connection, resumed
 
-EVENT_LIMITS = JsonLimits(MAX_EVENT_BYTES, refuse_ambiguous=False)
+EVENT_LIMITS = JsonLimits(MAX_ANSWER_BYTES, refuse_ambiguous=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ async def follow_events(connection: Connection, call: Call, after: str | None) -
         resume_header = {"Last-Event-ID": last} if last else {}
         async with connection.stream(replace(call, headers={**call.headers, **resume_header})) as response:
             yield None
-            async for event in httpx2.EventSource(response, max_event_size=MAX_EVENT_BYTES):
+            async for event in httpx2.EventSource(response, max_event_size=connection.max_answer):
                 last = event.id or last
                 if event.data:  # the server tells the position at once
                     yield _parse(event)

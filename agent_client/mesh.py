@@ -23,7 +23,7 @@ from .host_messages import (
     UnreachableAgent,
     UsageReport,
 )
-from .http import SILENCE_SECONDS, Call, Connection, pages, path
+from .http import MAX_ANSWER_BYTES, SILENCE_SECONDS, Call, Connection, pages, path
 from .results import WAIT_SECONDS, list_results, wait_for_result
 from .team import Team
 from .work import Work
@@ -82,9 +82,13 @@ class Mesh:
         *,
         timeout: float = 60.0,
         silence: float = SILENCE_SECONDS,
+        max_answer: int = MAX_ANSWER_BYTES,
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
-        self._connection = Connection(url, token, timeout=timeout, silence=silence, transport=transport)
+        """`max_answer`: bytes of one answer, and of one event of a stream, beyond which it is refused."""
+        self._connection = Connection(
+            url, token, timeout=timeout, silence=silence, max_answer=max_answer, transport=transport
+        )
         self.workspaces = Workspaces(self._connection)
         self.work = Work(self._connection)
         self.tokens = Tokens(self._connection)

@@ -18,7 +18,7 @@ from agent_common.json_reader import read_json
 from .errors import ConnectionFailed, UnexpectedReply
 from .events import EVENT_LIMITS
 from .host_messages import WorkPage, WorkRecord, WorkStatus
-from .http import MAX_EVENT_BYTES, Call, Connection, pages, path, resumed
+from .http import Call, Connection, pages, path, resumed
 
 WAIT_SECONDS = 3600.0
 
@@ -96,7 +96,7 @@ class Work:
             nonlocal last
             async with self._connection.stream(Call("GET", path("work", id, "stream"))) as response:
                 yield None
-                async for sent in httpx2.EventSource(response, max_event_size=MAX_EVENT_BYTES):
+                async for sent in httpx2.EventSource(response, max_event_size=self._connection.max_answer):
                     event = _event(sent)
                     if event != last:  # a new connection begins with the present state
                         last = event if event.type == "status" else last

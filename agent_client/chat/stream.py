@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from http import HTTPStatus
@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from agent_common.protocol import chunks as c
 
 from ..errors import ClientError, ConnectionFailed, UnexpectedReply
-from ..http import MAX_EVENT_BYTES, RECONNECT_SECONDS, Call, Connection, resumed
+from ..http import RECONNECT_SECONDS, Call, Connection, resumed
 from .events import ChatEvent, Finished, Reply, Started
 from .turn_reader import TurnReader
 
@@ -111,11 +111,11 @@ class ChatStream:
                 if response.status_code == HTTPStatus.NO_CONTENT:
                     return
                 yield None
-                async for event in httpx2.EventSource(response, max_event_size=MAX_EVENT_BYTES):
+                async for event in httpx2.EventSource(response, max_event_size=self._connection.max_answer):
                     if event.data == "[DONE]":
                         done = True  # what follows is the end of the response, after which its connection is used again
                         continue
-                    for news in reader.read(_chunk(event.data)):
+                    for news in _news(reader, event.data):
                         if self._any_turn and isinstance(news, Started):
                             self._call = replace(
                                 self._call, params={**self._call.params, "message_id": news.message_id}
@@ -126,6 +126,14 @@ class ChatStream:
         except ConnectionFailed:
             if not done:
                 raise
+
+
+def _news(reader: TurnReader, data: str) -> Sequence[ChatEvent]:
+    """Return the events of a chunk. What a chunk holds beside the protocol's own fields, its agent says."""
+    try:
+        return [*reader.read(_chunk(data))]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UnexpectedReply(f"a chunk that cannot be read: {data[:200]}") from error
 
 
 def _chunk(data: str) -> c.AnyChunk:

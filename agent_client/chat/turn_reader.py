@@ -118,7 +118,9 @@ class TurnReader:
         number = self._counts[chunk.type] = self._counts.get(chunk.type, 0) + 1
         match chunk.type:
             case "data-queue":
-                yield from self._once(Queued(chunk.data["position"]), "queue", chunk.data["position"])
+                position = chunk.data.get("position") if is_object(chunk.data) else None
+                if isinstance(position, int):
+                    yield from self._once(Queued(position), "queue", position)
             case "data-approval":
                 self._about[chunk.id or ""] = chunk.data
                 yield from self._ask(chunk.id or "")

@@ -28,8 +28,11 @@ SILENCE_SECONDS = 45.0
 """Seconds without a byte after which a stream is broken: servers write a comment every 15 s."""
 WRITE_SECONDS = 600.0
 """For a request whose body comes from elsewhere while it is sent."""
-MAX_EVENT_BYTES = 64 << 20
-"""Of one event of a stream: it may hold a whole recorded answer, the output of a tool, or the result of a task."""
+MAX_ANSWER_BYTES = 64 << 20
+"""Of the body of an answer, and of one event of a stream: it may hold a whole recorded answer, the output of a tool, or
+the result of a task. What `stream` gives piece by piece has no such bound."""
+MAX_PROBLEM_BYTES = 1 << 20
+"""Of the body of a refusal."""
 ATTEMPTS = 7
 """With pauses of 0.1 s that double: about six seconds of a server that does not answer."""
 MAX_CONNECTIONS = 200
@@ -67,6 +70,7 @@ class Connection:
         user: str | None = None,
         timeout: float = 60.0,
         silence: float = SILENCE_SECONDS,
+        max_answer: int = MAX_ANSWER_BYTES,
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         parts = urlsplit(url)
@@ -75,9 +79,11 @@ class Connection:
                 f"url: {url!r} must be http://HOST or https://HOST, with a port if it is not the usual one"
             )
         self.url, self.timeout, self.silence = url.rstrip("/"), timeout, silence
+        self.max_answer = max_answer
         self.user, self._borrowed = user, False
         self._http = httpx2.AsyncClient(
-            headers={"Authorization": f"Bearer {token}"} if token else {},
+            # An answer that is encoded is refused: a few bytes of one would become any number of them here.
+            headers={"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {token}"} if token else {}),
             timeout=httpx2.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS)),
             limits=httpx2.Limits(max_connections=MAX_CONNECTIONS),
             transport=transport,
@@ -130,46 +136,64 @@ class Connection:
         raise AssertionError("unreachable")
 
     async def _send_once(self, call: Call, seconds: float) -> httpx2.Response:
-        with translated(f"{call.method} {self.url}{call.path}"):
-            response = await self._http.request(
-                call.method,
-                self.url + call.path,
-                json=call.json,
-                params=call.params,
-                headers=self._headers(call),
-                content=call.content,
-                timeout=httpx2.Timeout(max(seconds, 0.001), connect=min(max(seconds, 0.001), CONNECT_SECONDS)),
-            )
-        if response.is_error:
-            if call.method == "HEAD":  # its answer has no body, and so no reason; that to GET has
+        limits = httpx2.Timeout(max(seconds, 0.001), connect=min(max(seconds, 0.001), CONNECT_SECONDS))
+        async with self._opened(call, limits) as response:
+            if response.is_error and call.method == "HEAD":  # its answer has no body, and so no reason; that to GET has
                 first_byte = {**call.headers, "Range": "bytes=0-0"}
                 await self._send_once(replace(call, method="GET", headers=first_byte), seconds)
-            raise refusal(response)
-        return response
+                raise refusal(response, b"")
+            return await self._read(call, response)
 
     @asynccontextmanager
     async def stream(self, call: Call) -> AsyncGenerator[httpx2.Response]:
         """Send the request once, and give the response while its body still comes. Raises ClientError, in the body of
         the `with` too when the connection breaks or is silent for too long."""
-        timeout = httpx2.Timeout(self.silence, connect=CONNECT_SECONDS)
-        with translated(f"{call.method} {self.url}{call.path}"):
+        async with self._opened(call, httpx2.Timeout(self.silence, connect=CONNECT_SECONDS)) as response:
+            yield response
+
+    @asynccontextmanager
+    async def _opened(self, call: Call, limits: httpx2.Timeout) -> AsyncGenerator[httpx2.Response]:
+        """Send the request once, and give a response that is none but what was asked for, before its body has come."""
+        what = f"{call.method} {self.url}{call.path}"
+        with translated(what):
             async with self._http.stream(
                 call.method,
                 self.url + call.path,
                 json=call.json,
                 params=call.params,
                 headers=self._headers(call),
-                timeout=timeout,
+                content=call.content,
+                timeout=limits,
             ) as response:
-                if response.is_error:
-                    await response.aread()
-                    raise refusal(response)
+                if (encoding := response.headers.get("content-encoding", "identity")).lower() != "identity":
+                    raise UnexpectedReply(f"{what} answered in the encoding {encoding[:40]!r}, which was not asked for")
+                if response.is_error and call.method != "HEAD":
+                    raise refusal(response, await _body(what, response, MAX_PROBLEM_BYTES))
+                if not (response.is_success or response.is_error):
+                    raise UnexpectedReply(f"{what} answered HTTP {response.status_code}")
                 yield response
+
+    async def _read(self, call: Call, response: httpx2.Response) -> httpx2.Response:
+        """Return the response with its body."""
+        body = await _body(f"{call.method} {self.url}{call.path}", response, self.max_answer)
+        return httpx2.Response(response.status_code, headers=response.headers, content=body, request=response.request)
 
     def _headers(self, call: Call) -> list[tuple[bytes, bytes]]:
         """Return the call's headers, and the user in UTF-8."""
         user = [] if self.user is None else [(b"X-Agent-User", self.user.encode())]
         return [*user, *((name.encode(), value.encode()) for name, value in call.headers.items())]
+
+
+async def _body(what: str, response: httpx2.Response, most: int) -> bytes:
+    """Read a body of at most so many bytes."""
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in response.aiter_bytes():
+        size += len(piece)
+        if size > most:
+            raise UnexpectedReply(f"{what} answered more than {most} bytes")
+        pieces.append(piece)
+    return b"".join(pieces)
 
 
 def path(*names: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from math import inf
 
 import httpx2
 from pydantic import ValidationError
@@ -26,15 +27,15 @@ def translated(url: str) -> Generator[None]:
         raise UnexpectedReply(f"{url} is not a URL: {error}") from error
 
 
-def refusal(response: httpx2.Response) -> ApiError:
-    """Return the error that a response with a status of 400 or more says. Its body must have been read."""
+def refusal(response: httpx2.Response, body: bytes) -> ApiError:
+    """Return the error that a response with a status of 400 or more says in its body."""
     try:
-        problem = Problem.model_validate_json(response.content)
+        problem = Problem.model_validate_json(body)
     except ValidationError:
         problem = Problem(
             title=response.reason_phrase or "Error",
             status=response.status_code,
-            detail=response.text[:500] or f"HTTP {response.status_code} without an explanation",
+            detail=body[:2000].decode(errors="replace")[:500] or f"HTTP {response.status_code} without an explanation",
             instance=response.url.path,
             code="http_error",
         )
@@ -59,7 +60,7 @@ def was_not_sent(error: ClientError) -> bool:
 def _retry_after(response: httpx2.Response, problem: Problem) -> float | None:
     given = (problem.model_extra or {}).get("retry_after", response.headers.get("retry-after"))
     try:
-        seconds = float(given) if given is not None else None
-    except ValueError:  # a date, which neither guest nor host sends
+        seconds = float(given) if isinstance(given, int | float | str) else None
+    except (ValueError, OverflowError):  # a date, which neither guest nor host sends
         return None
-    return seconds if seconds is not None and seconds >= 0 else None
+    return seconds if seconds is not None and 0 <= seconds < inf else None

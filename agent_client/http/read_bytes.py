@@ -8,6 +8,8 @@ from http import HTTPStatus
 from time import monotonic
 from typing import Any
 
+import httpx2
+
 from ..errors import ApiError, UnexpectedReply
 from .connection import Call, Connection
 from .resume import resumed
@@ -68,7 +70,17 @@ class _Reading:
             if self._etag not in (None, response.headers["etag"]):
                 raise UnexpectedReply(f"{self._route} has changed while it was read")
             self._etag = response.headers["etag"]
-            self._until = self._at + int(response.headers["content-length"])
+            self._until = self._at + _length(response, self._route)
+            if self._end is not None and self._until > self._end:
+                raise UnexpectedReply(f"{self._route} answered more bytes than it was asked for")
             async for piece in response.aiter_bytes():
                 self._at += len(piece)
                 yield piece
+
+
+def _length(response: httpx2.Response, route: str) -> int:
+    """Return how many bytes the body has, as its server says: the connection breaks where it has fewer or more."""
+    length = response.headers.get("content-length", "")
+    if not (length.isascii() and length.isdecimal() and len(length) < 19):
+        raise UnexpectedReply(f"{route} does not say how long its answer is")
+    return int(length)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 log = logger(__name__)
 PRUNE_SECONDS = 3600.0
+MAX_ANSWER_BYTES = 16 << 20
+"""Of one answer of the host or an agent, and of one event of a turn: all bots share one process."""
 
 
 class Engine(Handler, Protocol):
@@ -87,7 +89,7 @@ async def _run(
 def _open_mesh(settings: BotsSettings) -> Mesh:
     from agent_client import Mesh
 
-    return Mesh(settings.mesh_url, settings.mesh_token.get_secret_value())
+    return Mesh(settings.mesh_url, settings.mesh_token.get_secret_value(), max_answer=MAX_ANSWER_BYTES)
 
 
 def _make_bot(settings: BotSettings, make_platform: PlatformFactory) -> Bot | None:

@@ -19,6 +19,10 @@ class Bot:
     approvers: frozenset[str] = frozenset()
     """Principals that may decide what others have asked for."""
 
+    def workspace(self, chosen: str | None) -> str:
+        """Return the workspace of a chat: the one that was chosen, while the bot may use it."""
+        return chosen if chosen and chosen in self.workspaces else self.workspaces[0]
+
 
 class Later(Exception):
     """An update cannot be handled now, because an agent or the platform cannot be reached. Nothing has happened; try it

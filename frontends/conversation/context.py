@@ -40,7 +40,7 @@ class Context:
 
     def workspace(self, chat: StoredChat) -> str:
         """Return the workspace of a chat: the one that was chosen, while the bot may use it."""
-        return chat.workspace if chat.workspace in self.bot.workspaces and chat.workspace else self.bot.workspaces[0]
+        return self.bot.workspace(chat.workspace)
 
     def agent(self, chat: StoredChat, person: Person) -> Agent:
         """Return the agent of a chat."""

@@ -14,8 +14,9 @@ _TICKS = re.compile("`+")
 
 def one_line(text: str, limit: int) -> str:
     """Return the text as one line of at most `limit` characters, with nothing invisible in it."""
-    line = escape_invisible(" ".join(text.split()))
-    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+    most = 8 * limit + 1000  # what is behind it is not looked at, however long it is
+    line = escape_invisible(" ".join(text[:most].split()))
+    return line if len(line) <= limit and len(text) <= most else line[: limit - 1].rstrip() + "…"
 
 
 def plain(text: str, limit: int = 200) -> str:

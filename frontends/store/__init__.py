@@ -13,7 +13,7 @@ from .chats import (
     note_last_message_in,
     remember_chat_in,
 )
-from .database import NAME, Database, opened, transaction
+from .database import NAME, Database, opened, savepoint, transaction
 from .folder_lock import locked_folder
 from .inbox import (
     Waiting,
@@ -72,6 +72,7 @@ from .replies import (
 from .requests import (
     StoredRequest,
     add_request_in,
+    count_unanswered_in,
     end_request_in,
     expect_reason_in,
     is_being_decided_in,
@@ -107,6 +108,7 @@ __all__ = [
     "choose_model_in",
     "content_in",
     "count_replies_in",
+    "count_unanswered_in",
     "count_waiting_in",
     "count_waiting_of_strangers_in",
     "drop_of_sender_in",
@@ -162,6 +164,7 @@ __all__ = [
     "rewind_replies_in",
     "running_replies_from_in",
     "running_replies_in",
+    "savepoint",
     "show_requests_again_in",
     "transaction",
     "waiting_before_in",

@@ -72,6 +72,20 @@ def transaction(connection: sqlite3.Connection) -> Generator[None]:
         raise
 
 
+@contextmanager
+def savepoint(connection: sqlite3.Connection) -> Generator[None]:
+    """Within a transaction, keep all changes of the body of the `with`, or none if it raises."""
+    connection.execute("SAVEPOINT part")
+    try:
+        yield
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK TO part")
+            connection.execute("RELEASE part")
+        raise
+    connection.execute("RELEASE part")
+
+
 def connect(path: Path, migrations: Sequence[Statements] = MIGRATIONS) -> sqlite3.Connection:
     """Open the file, made if it is missing, and bring its tables up to date. Raises StartError."""
     try:

@@ -120,9 +120,12 @@ def reply_of_message_in(connection: sqlite3.Connection, bot: str, chat: str, mes
     )
 
 
-def reply_of_turn_in(connection: sqlite3.Connection, user: str, session: str, message_id: str) -> Reply | None:
-    """Return the reply of a turn."""
-    return _first(_select(connection, "user = ? AND session = ? AND message_id = ?", user, session, message_id))
+def reply_of_turn_in(
+    connection: sqlite3.Connection, workspace: str, user: str, session: str, message_id: str
+) -> Reply | None:
+    """Return the reply of a turn. The workspace counts too: an agent may name the turns of another one."""
+    where = "workspace = ? AND user = ? AND session = ? AND message_id = ?"
+    return _first(_select(connection, where, workspace, user, session, message_id))
 
 
 def rewind_replies_in(connection: sqlite3.Connection, first: Reply) -> int:

@@ -117,10 +117,10 @@ def add_request_in(connection: sqlite3.Connection, new: StoredRequest) -> bool:
 def note_requester_in(connection: sqlite3.Connection, request: StoredRequest) -> None:
     """Note for an open request that is known whose message has led to it: it may have been seen before the reply."""
     connection.execute(
-        "UPDATE requests SET requester = ?, requester_name = ?, origin = NULL WHERE workspace = ? AND user = ?"
+        "UPDATE requests SET requester = ?, requester_name = ?, origin = ? WHERE workspace = ? AND user = ?"
         " AND session = ? AND request = ? AND since = ? AND state = 'open'",
         (
-            *(request.requester, request.requester_name, request.workspace, request.user),
+            *(request.requester, request.requester_name, request.origin, request.workspace, request.user),
             *(request.session, request.request, request.since),
         ),
     )
@@ -137,6 +137,15 @@ def open_requests_in(connection: sqlite3.Connection, bot: str, chat: str | None 
     if chat is None:
         return _select(connection, "bot = ? AND state = 'open' ORDER BY since", bot)
     return _select(connection, "bot = ? AND chat = ? AND state = 'open' ORDER BY since", bot, chat)
+
+
+def count_unanswered_in(connection: sqlite3.Connection, bot: str, chat: str, workspace: str, *, after: int) -> int:
+    """Return how many requests of a workspace have come into a chat after that time that nobody there has decided."""
+    query = (
+        "SELECT COUNT(*) FROM requests WHERE bot = ? AND chat = ? AND workspace = ? AND created_at > ?"
+        " AND deciding IS NULL"
+    )
+    return connection.execute(query, (bot, chat, workspace, after)).fetchone()[0]
 
 
 def show_requests_again_in(connection: sqlite3.Connection, bot: str, chat: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,6 +25,9 @@ from .operator import OperatorNotices
 
 log = logger(__name__)
 STREAM = "host"
+ENOUGH = 20
+"""Notices of what has failed in a workspace that come into a chat in `ENOUGH_MS`."""
+ENOUGH_MS = 3600 * 1000
 _BACKOFF = Backoff(first=1.0, most=60.0, jitter=0.5)
 
 
@@ -40,6 +44,8 @@ class HostEvents:
         operator: OperatorNotices,
     ) -> None:
         self._bots, self._database, self._mesh, self._clock, self._operator = bots, database, mesh, clock, operator
+        self._notices: dict[tuple[str, str], deque[int]] = {}
+        """When notices of a workspace came into a chat."""
 
     async def run(self) -> None:
         """Follow until it is cancelled."""
@@ -49,8 +55,8 @@ class HostEvents:
             try:
                 async for event in self._mesh.events(after=after):
                     failures = 0
-                    await self._take(event)
-            except ClientError as error:
+                    await self._guarded(event)
+            except (ClientError, sqlite3.OperationalError) as error:
                 log.info("the events of the host are not followed", error=str(error))
             failures += 1
             await asyncio.sleep(_BACKOFF.pause(failures))
@@ -60,6 +66,15 @@ class HostEvents:
         for context, waiting in self._bots.values():
             if workspace is None or workspace in context.bot.workspaces:
                 waiting.look()
+
+    async def _guarded(self, event: AgentEvent) -> None:
+        """Take an event. An agent may have written what is in it: one that cannot be taken is left out."""
+        try:
+            await self._take(event)
+        except sqlite3.OperationalError:  # the disk, and no fault of the event: it comes again
+            raise
+        except Exception:
+            log.exception("an event of the host is left out", id=event.id, type=event.type[:80])
 
     async def _take(self, event: AgentEvent) -> None:
         workspace = str(event.data.get("workspace", ""))
@@ -94,8 +109,18 @@ class HostEvents:
 
     def _is_shown(self, connection: sqlite3.Connection, data: dict[str, Any]) -> bool:
         """Whether a reply in a chat shows how the turn has ended."""
-        user, session, message = (str(data.get(name, "")) for name in ("user", "session_id", "message_id"))
-        return reply_of_turn_in(connection, user, session, message) is not None
+        names = ("workspace", "user", "session_id", "message_id")
+        return reply_of_turn_in(connection, *(str(data.get(name, "")) for name in names)) is not None
+
+    def _is_enough(self, workspace: str, chat: str) -> bool:
+        """Whether the workspace has said so much in a chat lately that this one is left out; counts it if not. What an
+        agent says by itself the host has limited."""
+        now, times = self._clock.now_ms(), self._notices.setdefault((workspace, chat), deque(maxlen=ENOUGH))
+        if len(times) == ENOUGH and now - times[0] < ENOUGH_MS:
+            log.info("a notice is left out: there were too many", workspace=workspace)
+            return True
+        times.append(now)
+        return False
 
     def _post(
         self, connection: sqlite3.Connection, event: AgentEvent, workspace: str, text: str
@@ -108,6 +133,8 @@ class HostEvents:
             for user in _concerned(connection, context.bot, event):
                 known = waiting.chat_of(connection, user)
                 if user in posted or known is None or not (known.chat.private or event.type == NOTICE_EVENT):
+                    continue
+                if event.type != NOTICE_EVENT and self._is_enough(workspace, known.chat.id):
                     continue
                 chat, key = known.chat.id, key_of(context.bot.name, STREAM, event.id, known.chat.id)
                 pieces = [*map(Piece, context.bot.platform.split(text))]

@@ -196,7 +196,7 @@ class Follower:
             elif not found.size:  # Telegram takes no empty file
                 pieces = [Piece(f"📎 {code(link.name)} is empty, so there is nothing to send.")]
             else:
-                file = link.name, await self._agent.files.read(link.path)
+                file = link.name, await self._agent.files.read(link.path, end=limit)
         except NotFound:
             pieces = [Piece(f"📎 {code(link.name)} is not in the workspace.")]
         except ClientError as error:

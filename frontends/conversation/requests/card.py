@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+from agent_client.chat import items
 from agent_common.line_text import escape_invisible
 from agent_common.protocol import how_to_decide, is_object
 
@@ -20,25 +22,71 @@ LINE_CHARACTERS = 80
 """Longest argument that is shown beside its name."""
 WHOLE = 1 << 20
 """Characters of what is never cut: a card that becomes too long by it offers no permission."""
+MOST = 20_000
+"""Characters that are split into messages: more than `MAX_MESSAGES` of any platform hold. To split megabytes takes
+seconds, in which nothing else goes on."""
 MAX_OPTIONS = 20
 """Options that have a button; others can be written."""
 MAX_ROWS, MAX_IN_A_ROW = 5, 5
 """What every platform shows."""
 PREFIX = "a"
 READ_FIRST = "Read all of it before you allow it: `agent pending` on a computer shows it."
+MAX_LISTED = 100
+"""Options of a question that are shown in words."""
 _CUT = f"⚠️ **There is more than fits here.** {READ_FIRST}"
 
 
 def card(request: StoredRequest, split: Callable[[str], list[str]]) -> list[Piece]:
     """Return the messages for a request as it is now. The last one has the buttons."""
-    texts = split(_document(request))
+    shown, whole = _bounded(request)
+    document = _document(shown)
+    texts = split(document[:MOST])
     end = f"**{request.verdict}**" if request.state == "decided" else ""
-    if len(texts) > MAX_MESSAGES:
+    if len(texts) > MAX_MESSAGES or not whole or len(document) > MOST:
         texts = [*texts[: MAX_MESSAGES - 1], _CUT]
     if end:
         texts = [*texts[:-1], *split(f"{texts[-1]}\n\n{end}")]
     buttons = _buttons(request, cut=_CUT in texts) if request.state == "open" else ()
     return [*map(Piece, texts[:-1]), Piece(texts[-1], buttons)]
+
+
+def _bounded(request: StoredRequest) -> tuple[StoredRequest, bool]:
+    """Return an approval with no more of its call than fits, and whether that is all. Of a question each part is short
+    by itself."""
+    if request.kind == "question":
+        return request, True
+    left = _Allowance(MOST)
+    given = left.part_of(request.input)
+    shown = replace(
+        request,
+        tool=left.part_of(request.tool),
+        input=given if is_object(given) else {},
+        always=left.part_of([*request.always]),
+    )
+    return shown, left.characters >= 0
+
+
+class _Allowance:
+    """Takes the beginning of values, until so many characters are used. Less than none are left if something is
+    missing."""
+
+    def __init__(self, characters: int) -> None:
+        self.characters = characters
+
+    def part_of(self, value: Any) -> Any:
+        """Return the value, or its beginning if there is no room for all of it."""
+        if isinstance(value, str):
+            part = value[: max(self.characters, 0)]
+            self.characters -= len(value)
+            return part
+        if is_object(value):
+            self.characters -= 1
+            return {self.part_of(name): self.part_of(inner) for name, inner in value.items() if self.characters >= 0}
+        if found := items(value):
+            self.characters -= 1
+            return [self.part_of(inner) for inner in found if self.characters >= 0]
+        self.characters -= len(repr(value))
+        return value
 
 
 def is_offered(request: StoredRequest, word: str, split: Callable[[str], list[str]]) -> bool:
@@ -101,7 +149,7 @@ def _question(request: StoredRequest) -> Sequence[str]:
     asked = parts[number]
     options = "\n".join(
         f"{index}. **{plain(label, 200)}**" + (f": {plain(about, 300)}" if about else "")
-        for index, (label, about) in enumerate(asked.options, 1)
+        for index, (label, about) in enumerate(asked.options[:MAX_LISTED], 1)
         if about or len(label) > LABEL_CHARACTERS or _are_many(asked)
     )
     answered = "\n".join(
@@ -121,7 +169,8 @@ def _question(request: StoredRequest) -> Sequence[str]:
 
 def _buttons(request: StoredRequest, *, cut: bool) -> Sequence[Sequence[Button]]:
     if request.kind == "question":
-        return _option_buttons(request, asked_of(request)[min(len(request.answers), len(asked_of(request)) - 1)])
+        parts = asked_of(request)
+        return _option_buttons(request, parts[min(len(request.answers), len(parts) - 1)])
     allow = [[Button("✅ Once", _data(request, "once"))]]
     if request.always:
         allow.append([Button("♾ Always in this conversation", _data(request, "always"))])

@@ -17,6 +17,7 @@ from ...store import (
     StoredChat,
     StoredRequest,
     change_post_in,
+    chat_in,
     end_request_in,
     expect_reason_in,
     note_deciding_in,
@@ -76,8 +77,8 @@ class Decisions:
 
     async def answer(self, update: Update, person: Person) -> bool:
         """Take a message as the decision on the approval whose code it names, as the answer to the card that it replies
-        to, as the answer to the one question that is open in its chat, whatever else is, or as the reason for a
-        rejection, and end the update. Returns False if it is none."""
+        to, as the answer to the one question that the conversation of its chat has open, whatever else is, or as the
+        reason for a rejection, and end the update. Returns False if it is none."""
         it = self.context
         received_at = await it.database.run(lambda c: received_at_in(c, it.bot.name, update.id))
         found = await it.database.run(lambda c: self._open_before(c, update.chat.id, received_at))
@@ -87,14 +88,17 @@ class Decisions:
                 await self._carry_out(update, request, reason, person)
                 return True
         mine = [request for request in found if self._may_decide(request, person)]
-        decided = [one for one in mine if one.kind == "approval" and choice_of_text(one, update.text) is not None]
+        chat = await it.database.run(lambda c: chat_in(c, it.bot.name, update.chat.id))
+        own = [one for one in mine if chat is not None and one.workspace == it.workspace(chat)]
+        coded = [one for one in mine if one.kind == "approval" and choice_of_text(one, update.text) is not None]
         named = await self._replied_to(update, mine)
-        if not decided and not named and len(mine) > 1 and await self._explain(update, mine):
+        decided = [one for one in coded if one in named] or [one for one in coded if one in own] or coded
+        if not decided and not named and len(own) > 1 and await self._explain(update, own):
             return True
-        questions = [one for one in mine if one.kind == "question"]
-        [request] = next((one for one in (decided, named, questions, mine) if len(one) == 1), [None])
+        questions = [one for one in own if one.kind == "question" and chat is not None and one.session == chat.session]
+        [request] = next((one for one in (decided, named, questions) if len(one) == 1), [None])
         if request is None or (choice := choice_of_text(request, update.text)) is None:
-            return await self._explain(update, mine)
+            return await self._explain(update, own)
         if isinstance(choice, Answer) and choice.decision and not self._is_offered(request, choice.decision):
             await it.tell(update, READ_FIRST)
             return True
@@ -127,7 +131,8 @@ class Decisions:
         """Whether the session of a chat waits for a person, and so takes no message."""
         name = self.context.bot.name
         found = await self.context.database.run(lambda c: open_requests_in(c, name, chat.chat.id))
-        return any(request.session == chat.session for request in found)
+        own = self.context.workspace(chat), chat.session
+        return any((request.workspace, request.session) == own for request in found)
 
     def _may_decide(self, request: StoredRequest, person: Person) -> bool:
         principals = person.identities | {person.principal}

@@ -109,7 +109,8 @@ async def test_a_choice_of_several_ends_with_one_at_least(talk: Talk) -> None:
 
 async def question(talk: Talk, token: str, **changed: Any) -> str:
     asked = {"questions": [{"question": "Where?"}]}
-    return await approval(talk, token=token, request=token, kind="question", tool="question", input=asked, **changed)
+    given = {"session": f"{BOT}-{CHAT.id}-1", "tool": "question", "input": asked} | changed
+    return await approval(talk, token=token, request=token, kind="question", **given)
 
 
 def answers_of(talk: Talk) -> list[tuple[str, Any]]:

@@ -176,3 +176,17 @@ def test_what_may_pass_is_tried_again(status: int, code: str, passing: bool) -> 
     assert passing or "it \\*is\\* so" in trouble.words
     assert trouble_of(ConnectionFailed()).passing
     assert not trouble_of(UnexpectedReply()).passing
+
+
+def test_no_more_of_an_answer_is_split_than_its_messages_hold() -> None:
+    given: list[int] = []
+
+    def split_short(markdown: str) -> list[str]:
+        given.append(len(markdown))
+        return [markdown[:10]]
+
+    parts = ["x" * 1_000_000, "the end"]
+    complete = laid_out(parts, split_short, complete=True)
+    assert given == [30_000]
+    assert "all of it is in" in complete.pieces[-1].markdown
+    assert complete.whole == "\n\n".join(parts)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from frontends.conversation.requests import Answer, AskReason, Progress, card, choice_of_press, choice_of_text
+from frontends.conversation.requests.card import MOST
 from frontends.store import StoredRequest
 from tests.bot_platform import MemoryPlatform
 
@@ -89,6 +91,33 @@ def test_more_than_fits_cannot_be_allowed() -> None:
     assert len(pieces) == 3
     assert "more than fits" in pieces[-1].markdown
     assert [button.label for row in pieces[-1].buttons for button in row] == ["❌ Reject", "✍️ Reject, because…"]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"input": {"command": "`" * 2_000_000}},
+        {"input": {"command": "\n" * 2_000_000}},
+        {"input": {"command": "ls", "more": [["a"] * 10] * 50_000}},
+        {"input": {f"k{number}": 1 for number in range(50_000)}},
+        {"tool": "*" * 2_000_000},
+        {"always": [{"permission": "bash", "pattern": "`" * 1000}] * 2000},
+        {"kind": "question", "input": {"questions": [{"question": "x" * 2_000_000, "options": ["y" * 50] * 50_000}]}},
+    ],
+    ids=["marks", "lines", "values", "names", "tool", "rules", "question"],
+)
+def test_no_more_of_a_call_is_split_than_fits(changed: dict[str, Any]) -> None:
+    """Megabytes would take seconds, in which the bots do nothing else."""
+    lengths: list[int] = []
+
+    def split(markdown: str) -> list[str]:
+        lengths.append(len(markdown))
+        return MemoryPlatform().split(markdown)
+
+    pieces = card(replace(APPROVAL, **changed), split)
+    assert len(pieces) <= 3
+    assert max(lengths) <= MOST
+    assert "question" in changed.values() or "more than fits" in pieces[-1].markdown
 
 
 @pytest.mark.parametrize(
