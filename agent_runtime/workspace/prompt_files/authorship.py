@@ -31,6 +31,9 @@ MAX_RECORDS = 2000
 BEING_WRITTEN: State = (0, 0, 0, 0)
 """The state of a file while the runtime writes it."""
 
+PLUGIN = ""
+"""Stands for a user where a plugin that nobody has called has written."""
+
 log = logger(__name__)
 
 
@@ -50,6 +53,8 @@ class FileWrite(BaseModel):
     def author_for(self, principal: str) -> str:
         """Return the author as a user may know it."""
         whose = "your agent" if self.principal == principal else "the agent of another user"
+        if self.principal == PLUGIN:
+            whose = "a plugin with skills"
         return f"{whose}, {datetime.fromtimestamp(self.at / 1000, UTC):%Y-%m-%d %H:%M} UTC"
 
 
@@ -67,6 +72,11 @@ class Writer:
     """The files that the call itself names; None: it may have changed any."""
     clears: bool = False
     """Whether nothing is left of what was in the file, or a person has agreed: it is not unreviewed for that."""
+
+    @classmethod
+    def of_plugin(cls, file: str) -> Writer:
+        """Return a plugin that runs outside of any call."""
+        return cls(PLUGIN, file, unreviewed=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
