@@ -165,8 +165,14 @@ class PromptFileAuthors:
             return self._write(state, writer) if writer.unreviewed and not known.unreviewed else None
         if known is not None and known.unreviewed and known.state == before and not writer.clears:
             return known.model_copy(update={"state": state})  # what nobody has reviewed is still in it
+        if before is None and not writer.clears and (moved := self._find_unreviewed(state)) is not None:
+            return moved.model_copy(update={"state": state})  # also if it lies elsewhere now
         suspect = self._suspect(path, state) if writer.only is None else None
         return self._write(state, suspect if suspect is not None and suspect.unreviewed else writer)
+
+    def _find_unreviewed(self, state: State) -> FileWrite | None:
+        """Return the unreviewed write of a file that has been moved: all but the time of the move is the same."""
+        return next((one for one in self._records.values() if one.unreviewed and one.state[:3] == state[:3]), None)
 
     def _suspect(self, path: str, state: State) -> Writer | None:
         """Return who makes a call that runs now and may have written the file, first of all an unreviewed one."""
