@@ -114,7 +114,15 @@ class AgentToolsBuilder:
         return self.register_closable(
             SkillManager(
                 settings.skills_path,
-                WorkerSetup(self.confinement, mesh, workspace, limits, upstream=upstream, mesh_tools=mesh_tools),
+                WorkerSetup(
+                    self.confinement,
+                    mesh,
+                    workspace,
+                    limits,
+                    upstream=upstream,
+                    mesh_tools=mesh_tools,
+                    authors=self.storage.authors,
+                ),
                 Staging(self.home.staged),
                 self._environments(),
                 skill_grants(settings),

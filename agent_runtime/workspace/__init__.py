@@ -17,11 +17,12 @@ from .principal_paths import (
     personal_folder,
     resolve_for_principal,
 )
-from .prompt_files.authorship import OpenCall, PromptFileAuthors, Writer
+from .prompt_files.authorship import PromptFileAuthors, Writer
 from .prompt_files.bootstrap import PROMPT_CAPS as PROMPT_CAPS
 from .prompt_files.bootstrap import UNREVIEWED, BootstrapFile, read_bootstrap_files
 from .prompt_files.instructions import Instructions, read_instructions
 from .prompt_files.package_walk import A_LINK, PACKAGE_FILE, PackageWalk, is_package_file
+from .prompt_files.watched_call import watch_call
 from .prompt_files.watched_files import PACKAGE_FOLDERS, is_instructions
 from .safe_path import IncomingFile, SafePath, create_output_file, write_atomically
 from .symlinks import MAX_LINK_STEPS, TooFar, is_below, resolve_links
@@ -47,7 +48,6 @@ __all__ = [
     "Home",
     "IncomingFile",
     "Instructions",
-    "OpenCall",
     "OpenedFile",
     "PackageWalk",
     "PathLocks",
@@ -71,5 +71,6 @@ __all__ = [
     "read_instructions",
     "resolve_for_principal",
     "resolve_links",
+    "watch_call",
     "write_atomically",
 ]

@@ -22,6 +22,10 @@ _METADATA_TIMES = ("hidden_at", "queued_at", "queue_enqueued_at", "queue_cancele
 _RULE = ("permission", "pattern", "action")
 _LARGEST = 2**63
 _LATEST = 2**53
+_MOST_SPENT = 2**53
+"""Tokens or US dollars of a session: with those of many turns more they are still a number that can be kept."""
+_MOST_SPENT_AT_ONCE = 2**40
+"""Those of one message. Those of all messages are summed."""
 MAX_AHEAD_MS = 24 * 3600 * 1000
 """How far the times of an export may lie in the future, as clocks differ. A session with a later one would head every
 list and never age."""
@@ -48,8 +52,12 @@ def _time(value: object) -> bool:
     return type(value) is int and 0 <= value < _LATEST
 
 
-def _number(value: object) -> bool:
-    return isinstance(value, float) or _whole(value)
+def _count(value: object) -> bool:
+    return type(value) is int and abs(value) <= _MOST_SPENT
+
+
+def _cost(value: object) -> bool:
+    return type(value) in (int, float) and abs(cast("float", value)) <= _MOST_SPENT
 
 
 def _or_null(check: Check) -> Check:
@@ -74,8 +82,8 @@ COLUMNS: dict[str, dict[str, Check]] = {
         "parent_message_id": _or_null(_MSG),
         "permissions_json": _text,
         "metadata_json": _text,
-        **dict.fromkeys(_COUNTS, _whole),
-        "cost_usd": _number,
+        **dict.fromkeys(_COUNTS, _count),
+        "cost_usd": _cost,
         **_TIMES,
         "archived_at": _or_null(_time),
     },
@@ -196,11 +204,12 @@ class SessionImport:
             raise ImportFault("data.role: must be user or assistant")
         metadata = _object(data, "metadata_json")
         try:
-            Usage.model_validate(metadata.get("usage", {}))
+            _check_spent(Usage.model_validate(metadata.get("usage", {})))
         except ValueError as error:
             raise ImportFault("data.metadata_json: usage has the wrong shape") from error
         try:
-            read_fallbacks(metadata)
+            for usage in read_fallbacks(metadata).values():
+                _check_spent(usage)
         except ValueError as error:
             raise ImportFault("data.metadata_json: fallbacks has the wrong shape") from error
         for key in _METADATA_TIMES:
@@ -249,6 +258,12 @@ def _object(data: Line, column: str) -> dict[str, Any]:
     if _newer(found.get("schema_version", SCHEMA_VERSION)):
         raise ImportFault(f"data.{column}: schema_version is newer than this program")
     return found
+
+
+def _check_spent(usage: Usage) -> None:
+    """Raises ValueError for more than a message can have used."""
+    if not all(abs(value or 0) <= _MOST_SPENT_AT_ONCE for value in usage.model_dump().values()):
+        raise ValueError("it is too large")
 
 
 def _newer(version: object) -> bool:

@@ -52,8 +52,9 @@ class WorkerPool:
     async def load(self) -> list[Mapping[str, Any]]:
         """Start a worker, run the plugin's `self_check`, and return the skills that it declares. The worker is kept for
         the first call. Raises ToolFailure."""
-        process, declared = await self._start_with_retries(on_trial=True)
-        await self._release(process)
+        async with self._setup.watched(self._staged):
+            process, declared = await self._start_with_retries(on_trial=True)
+            await self._release(process)
         return declared
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: ToolContext | None = None) -> WorkerResult:
@@ -61,7 +62,10 @@ class WorkerPool:
         async with self._slots:
             if self.disabled_reason is not None:
                 raise ToolFailure(self.disabled_reason, kind="unavailable")
-            return await self._count_crashes(self._call(name, arguments, context))
+            if context is not None:
+                return await self._count_crashes(self._call(name, arguments, context))
+            async with self._setup.watched(self._staged):
+                return await self._count_crashes(self._call(name, arguments, context))
 
     async def retire(self) -> None:
         """Close the idle workers: another build has taken the place of this one, or its plugin is gone."""

@@ -9,7 +9,7 @@ import secrets
 import signal
 import sys
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from agent_common.telemetry import logger
 from ...errors import AgentRuntimeError, MeshRefused, ToolFailure
 from ...ports import Mesh, ToolContext
 from ...sandbox import Confinement, Quota, SandboxLimits, SandboxProcess, SandboxSpec
+from ...workspace import PromptFileAuthors, Writer, watch_call
 from ..sources.staging import StagedBuild
 from .caller import CallOrigin, MeshTools
 from .idle_workers import IdleWorkers
@@ -69,6 +70,14 @@ class WorkerSetup:
     """Answers what `mesh_client` offers beside models; None: nothing is."""
     linger_seconds: float = LINGER_SECONDS
     """How long more than one idle worker of a build is kept: parallel calls tend to come again."""
+    authors: PromptFileAuthors | None = None
+    """Keeps who writes files that become instructions; None: nobody does."""
+
+    def watched(self, staged: StagedBuild) -> AbstractAsyncContextManager[None]:
+        """Attribute to the plugin what changes while it runs outside of an agent's call, at its import and its trials:
+        nobody asked for that, and its author may have read text from outside."""
+        writer = Writer.of_plugin(staged.plugin.name)
+        return watch_call(self.authors, lambda: writer)
 
     async def start(self, staged: StagedBuild, context: ToolContext | None = None) -> WorkerProcess:
         """Start a worker for this call; `load` then imports the plugin. Raises ToolFailure when it cannot be

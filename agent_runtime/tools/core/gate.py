@@ -14,7 +14,7 @@ from agent_common.telemetry import logger
 
 from ...errors import AgentRuntimeError, MeshUnavailable, ToolFailure
 from ...ports import HumanRequest, ToolContext, ToolResult, ToolSpec
-from ...workspace import OpenCall, PromptFileAuthors, Writer, is_instructions
+from ...workspace import PromptFileAuthors, Writer, is_instructions, watch_call
 from . import schema
 from .coercion import coerce_arguments
 from .contract import NeedsHuman, Output, Tool
@@ -123,17 +123,8 @@ class ToolGate:
         if self.authors is None or not (tool.requires.fs.write or tool.requires.shell):
             return await self.deadline.run(tool.run(arguments, context), seconds, context.progress)
         writer = partial(_writer, tool, context, touches or ())
-        call = asyncio.ensure_future(asyncio.to_thread(self.authors.begin, writer))
-        try:
-            async with self._beginning:  # one by one: the calls of one step reach their files in their order
-                await asyncio.shield(call)
+        async with watch_call(self.authors, writer, self._beginning):  # the calls of one step begin in their order
             return await self.deadline.run(tool.run(arguments, context), seconds, context.progress)
-        finally:
-            await asyncio.shield(_end_call(self.authors, call))
-
-
-async def _end_call(authors: PromptFileAuthors, call: asyncio.Future[OpenCall]) -> None:
-    await asyncio.to_thread(authors.end, await call)
 
 
 def _writer(tool: Tool, context: ToolContext, touches: tuple[str, ...]) -> Writer:

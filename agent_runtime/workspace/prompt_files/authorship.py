@@ -31,6 +31,9 @@ MAX_RECORDS = 2000
 BEING_WRITTEN: State = (0, 0, 0, 0)
 """The state of a file while the runtime writes it."""
 
+PLUGIN = ""
+"""Stands for a user where a plugin that nobody has called has written."""
+
 log = logger(__name__)
 
 
@@ -50,6 +53,8 @@ class FileWrite(BaseModel):
     def author_for(self, principal: str) -> str:
         """Return the author as a user may know it."""
         whose = "your agent" if self.principal == principal else "the agent of another user"
+        if self.principal == PLUGIN:
+            whose = "a plugin with skills"
         return f"{whose}, {datetime.fromtimestamp(self.at / 1000, UTC):%Y-%m-%d %H:%M} UTC"
 
 
@@ -67,6 +72,11 @@ class Writer:
     """The files that the call itself names; None: it may have changed any."""
     clears: bool = False
     """Whether nothing is left of what was in the file, or a person has agreed: it is not unreviewed for that."""
+
+    @classmethod
+    def of_plugin(cls, file: str) -> Writer:
+        """Return a plugin that runs outside of any call."""
+        return cls(PLUGIN, file, unreviewed=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,8 +165,14 @@ class PromptFileAuthors:
             return self._write(state, writer) if writer.unreviewed and not known.unreviewed else None
         if known is not None and known.unreviewed and known.state == before and not writer.clears:
             return known.model_copy(update={"state": state})  # what nobody has reviewed is still in it
+        if before is None and not writer.clears and (moved := self._find_unreviewed(state)) is not None:
+            return moved.model_copy(update={"state": state})  # also if it lies elsewhere now
         suspect = self._suspect(path, state) if writer.only is None else None
         return self._write(state, suspect if suspect is not None and suspect.unreviewed else writer)
+
+    def _find_unreviewed(self, state: State) -> FileWrite | None:
+        """Return the unreviewed write of a file that has been moved: all but the time of the move is the same."""
+        return next((one for one in self._records.values() if one.unreviewed and one.state[:3] == state[:3]), None)
 
     def _suspect(self, path: str, state: State) -> Writer | None:
         """Return who makes a call that runs now and may have written the file, first of all an unreviewed one."""

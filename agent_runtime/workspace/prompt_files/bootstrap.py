@@ -22,8 +22,8 @@ READ_FROM_END = frozenset({"MEMORY.md"})
 """Files that grow at their end: if one is too long, its end is shown."""
 BYTES_PER_CHARACTER = 4
 UNREVIEWED = (
-    "({name} is left out: an agent has changed it in a conversation that held text from outside, and no person has "
-    "looked at it since. A person who saves it, or approves a `write` of it, brings it back.)"
+    "({name} is left out: an agent has changed it in a conversation that held text from outside, or a skill has, and "
+    "no person has looked at it since. A person who saves it, or approves a `write` of it, brings it back.)"
 )
 """Replaces a file that nobody has reviewed."""
 NO_TEXT = "({name} is left out: it is not UTF-8 text.)"

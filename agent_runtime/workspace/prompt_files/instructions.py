@@ -8,13 +8,9 @@ there.
 
 from __future__ import annotations
 
-import os
 import re
-from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 from agent_common.telemetry import logger
@@ -24,18 +20,12 @@ from ..principal_paths import OPERATOR
 from ..safe_path import SafePath
 from .authorship import PromptFileAuthors
 from .bootstrap import PROMPT_CAPS, BootstrapFile, read_prompt_file
-from .watched_files import INSTRUCTION_NAMES
+from .nested_files import INSTRUCTION_NAMES, NestedFiles
 
 CAP = PROMPT_CAPS["AGENTS.md"]
-MAX_DEPTH, MAX_FOLDERS, MAX_ENTRIES = 4, 32, 2_000
-"""Limits of the search in subfolders: depth, folders, and entries in all folders together."""
 MAX_NAMED = 20
-SKIPPED_FOLDERS = frozenset({"__pycache__", "build", "dist", "learnings", "memory", "node_modules", "target", "venv"})
-_LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _IMPORTS = re.compile(r"@(?:\./)?AGENTS\.md")
 """The whole content of a CLAUDE.md that only imports AGENTS.md."""
-_PLAIN = re.compile(r"[\w][\w .+@-]{0,63}")
-"""Folder names that are plain enough to show."""
 
 log = logger(__name__)
 
@@ -50,6 +40,8 @@ class Instructions:
     """Paths of further files, relative to the workspace."""
     more_nested: bool = False
     """Whether there may be more of these, because not all folders were searched."""
+    unreviewed_nested: int = 0
+    """How many of these are left out, because an agent made them so and no person has looked at them since."""
 
 
 def read_instructions(home: Home, principal: str = OPERATOR, authors: PromptFileAuthors | None = None) -> Instructions:
@@ -58,10 +50,15 @@ def read_instructions(home: Home, principal: str = OPERATOR, authors: PromptFile
     files: list[BootstrapFile] = []
     for level, source in ((home.data_dir, "operator"), (home.workspace, "workspace")):
         files += _read_folder(level, source, principal, authors if source == "workspace" else None)
-    walk = _Walk()
-    walk.run(home.workspace)
-    more = not walk.whole or len(walk.found) > MAX_NAMED
-    return Instructions(_unique_files(files), walk.found[:MAX_NAMED], more)
+    nested = NestedFiles(home.workspace)
+    named: list[str] = []
+    unreviewed = 0
+    for paths in nested.found:
+        reviewed = [path for path in paths if authors is None or not authors.is_unreviewed(home.workspace / path)]
+        named += reviewed[:1]
+        unreviewed += len(paths) - len(reviewed)
+    more = not nested.whole or len(named) > MAX_NAMED
+    return Instructions(_unique_files(files), named[:MAX_NAMED], more, unreviewed)
 
 
 def _read_folder(
@@ -86,57 +83,3 @@ def _unique_files(files: Sequence[BootstrapFile]) -> tuple[BootstrapFile, ...]:
             seen.add(text)
             kept.append(file)
     return tuple(kept)
-
-
-class _Walk:
-    """Searches the folders of the workspace, shallow ones first. Each is opened relative to the one above it, so that
-    no link is followed."""
-
-    def __init__(self) -> None:
-        self.found: list[str] = []
-        self.whole = True
-        """Whether no limit was reached."""
-        self._todo: deque[tuple[tuple[str, ...], int]] = deque()
-        self._folders, self._names = 0, 0
-
-    def run(self, workspace: Path) -> None:
-        self._enqueue((), str(workspace), None)
-        try:
-            while self._todo:
-                parts, folder = self._todo.popleft()
-                try:
-                    self._scan(parts, folder)
-                finally:
-                    os.close(folder)
-        finally:
-            for _, folder in self._todo:
-                os.close(folder)
-
-    def _enqueue(self, parts: tuple[str, ...], name: str, above: int | None) -> None:
-        if self._folders >= MAX_FOLDERS:
-            self.whole = False
-            return
-        self._folders += 1
-        with suppress(OSError):  # deleted meanwhile, or not readable
-            self._todo.append((parts, os.open(name, _LISTED, dir_fd=above)))
-
-    def _scan(self, parts: tuple[str, ...], folder: int) -> None:
-        names, below = set[str](), list[str]()
-        with suppress(OSError), os.scandir(folder) as entries:
-            for entry in islice(entries, MAX_ENTRIES - self._names):
-                self._names += 1
-                if entry.name in INSTRUCTION_NAMES and entry.is_file(follow_symlinks=False):
-                    names.add(entry.name)
-                elif _is_searched(entry.name) and entry.is_dir(follow_symlinks=False):
-                    below.append(entry.name)
-        self.whole &= self._names < MAX_ENTRIES
-        first = next((name for name in INSTRUCTION_NAMES if name in names), None)
-        if parts and first is not None:
-            self.found.append("/".join((*parts, first)))
-        if len(parts) < MAX_DEPTH:
-            for name in sorted(below):
-                self._enqueue((*parts, name), name, folder)
-
-
-def _is_searched(name: str) -> bool:
-    return name not in SKIPPED_FOLDERS and _PLAIN.fullmatch(name) is not None

@@ -11,10 +11,9 @@ from pathlib import Path
 
 from ..home import Home
 from ..symlinks import MAX_LINK_STEPS, TooFar, is_below, resolve_links
+from .nested_files import INSTRUCTION_NAMES, NestedFiles
 from .package_walk import Entry, PackageWalk, may_be_folder
 
-INSTRUCTION_NAMES = ("AGENTS.md", "CLAUDE.md", "CONTEXT.md")
-"""Names of files with instructions for a folder, in the order in which one folder's files are shown."""
 PACKAGE_FOLDERS = (".agents/skills", ".claude/skills")
 """Where a workspace has its skill packages."""
 NOTES = ("learnings/corrections.md", "learnings/errors.md")
@@ -40,6 +39,7 @@ def watched_files(home: Home) -> Iterator[Path]:
     workspace, as it is for those who read it. Time is bounded whatever the folders hold."""
     for folder in dict.fromkeys((home.workspace, home.records)):
         yield from (folder / name for name in (*_TOP, *NOTES))
+    yield from (home.workspace / path for paths in NestedFiles(home.workspace).found for path in paths)
     links = _Links(Path(os.path.realpath(home.workspace)))
     for path, is_link in _package_files(links):
         real = links.resolve(path) if is_link else path

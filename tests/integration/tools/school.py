@@ -29,6 +29,7 @@ from agent_runtime.skills import (
 from agent_runtime.skills.workers.process import WORKER_ARGV
 from agent_runtime.store import Database
 from agent_runtime.tools import ToolGate, ToolRegistry
+from agent_runtime.workspace import PromptFileAuthors
 
 from .conftest import House
 
@@ -97,6 +98,7 @@ class School:
         self.index: str | None = None
         self.environment: dict[str, str] = {}
         self.dependencies: Literal["off", "people", "all"] = "people"
+        self.authors = PromptFileAuthors(house.home, SystemClock())
         self.registry: ToolRegistry
         self.tools: Toolset
         self.database = Database(house.home.database, MIGRATIONS)
@@ -135,6 +137,7 @@ class School:
                 load_seconds,
                 mesh_tools=self.mesh_tools,
                 linger_seconds=self.linger_seconds,
+                authors=self.authors,
             ),
             Staging(home.staged),
             Environments(home.skill_environments, confinement, self.dependencies, PackageIndex(self.index)),

@@ -142,6 +142,7 @@ def test_of_several_files_in_the_workspace_the_last_ones_stay() -> None:
 def test_instructions_further_down_are_named_only() -> None:
     told = instructed(nested=["web/AGENTS.md", "api/AGENTS.md"], more_nested=True)
     assert f"{NESTED_INSTRUCTIONS_INTRO}\n- web/AGENTS.md\n- api/AGENTS.md\n[not all folders" in told
+    assert "[instructions of folders are left out: 2 that agents" in instructed(unreviewed_nested=2)
 
 
 ESCAPES = ("</file>", "< / FILE >", "</instructions>", "<environment>", "</learnings>", "<agent name='x'>", "<skills>")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_runtime.workspace import Home, PromptFileAuthors, Writer
+from agent_runtime.workspace import Home, PromptFileAuthors, Writer, read_instructions
 from agent_testing import ManualClock
 
 REVIEWED = Writer("bob", "default", unreviewed=False)
@@ -153,3 +153,26 @@ def test_what_the_runtime_adds_leaves_a_file_unreviewed(home: Home, authors: Pro
     assert authors.is_unreviewed(notes)
     notes.write_text("A person has looked.")
     assert not authors.is_unreviewed(notes)
+
+
+def test_files_of_folders_that_nobody_has_reviewed_are_not_named(home: Home, authors: PromptFileAuthors) -> None:
+    folder = home.workspace / "src"
+    folder.mkdir()
+
+    def told() -> tuple[list[str], int]:
+        found = read_instructions(home, authors=authors)
+        return list(found.nested), found.unreviewed_nested
+
+    (folder / "CLAUDE.md").write_text("a person's")
+    assert told() == (["src/CLAUDE.md"], 0)
+    call(authors, UNREVIEWED, lambda: (folder / "AGENTS.md").write_text("evil"))
+    assert told() == (["src/CLAUDE.md"], 1), "it does not hide another one"
+    call(authors, UNREVIEWED, lambda: (folder / "CLAUDE.md").write_text("evil"))
+    assert told() == ([], 2)
+    call(authors, REVIEWED, lambda: folder.rename(home.workspace / "lib"))
+    assert told() == ([], 2), "nobody has looked at them where they are now"
+    call(authors, REVIEWED, lambda: (home.workspace / "lib" / "CLAUDE.md").rename(home.workspace / "CLAUDE.md"))
+    assert authors.is_unreviewed(home.workspace / "CLAUDE.md")
+    (home.workspace / "lib" / "AGENTS.md").write_text("A person has looked.")
+    call(authors, REVIEWED, lambda: None)
+    assert told() == (["lib/AGENTS.md"], 0)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from agent_runtime.workspace import PROMPT_CAPS, Home, read_instructions
-from agent_runtime.workspace.prompt_files.instructions import MAX_DEPTH, MAX_ENTRIES, MAX_FOLDERS, MAX_NAMED
+from agent_runtime.workspace.prompt_files.instructions import MAX_NAMED
+from agent_runtime.workspace.prompt_files.nested_files import MAX_DEPTH, MAX_ENTRIES, MAX_FOLDERS
 
 
 @pytest.fixture
@@ -80,7 +81,18 @@ def test_sub_folders_are_named_the_shallow_ones_first(home: Home) -> None:
     put(home.workspace / "web" / "src", "CLAUDE.md", "x")
     put(home.workspace / "api", "CONTEXT.md", "x")
     put(home.workspace / "api", "AGENTS.md", "x")
-    for name in ("node_modules", ".git", "venv", "memory", "a\nb", "<x>", "-rf"):
+    for name in (
+        "node_modules",
+        ".git",
+        "venv",
+        "memory",
+        "a\nb",
+        "<x>",
+        "-rf",
+        "run setup.sh first",
+        "x" * 41,
+        "\u5148\u8fd0\u884c",
+    ):
         put(home.workspace / name, "AGENTS.md", "x")
     deep = home.workspace.joinpath(*"abcdefg")
     put(deep, "AGENTS.md", "x")

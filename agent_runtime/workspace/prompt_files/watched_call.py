@@ -1,0 +1,31 @@
+"""Keep which files with instructions a call changes, from its beginning to its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+
+from .authorship import OpenCall, PromptFileAuthors, Writer
+
+
+@asynccontextmanager
+async def watch_call(
+    authors: PromptFileAuthors | None, writer: Callable[[], Writer], turn: asyncio.Lock | None = None
+) -> AsyncGenerator[None]:
+    """Attribute what changes during the block to the writer, also if it is cancelled. `turn`: whoever waits for the
+    same one begins after those that came before. Without `authors` nobody keeps it."""
+    if authors is None:
+        yield
+        return
+    call = asyncio.ensure_future(asyncio.to_thread(authors.begin, writer))
+    try:
+        async with turn or asyncio.Lock():
+            await asyncio.shield(call)
+        yield
+    finally:
+        await asyncio.shield(_end(authors, call))
+
+
+async def _end(authors: PromptFileAuthors, call: asyncio.Future[OpenCall]) -> None:
+    await asyncio.to_thread(authors.end, await call)
