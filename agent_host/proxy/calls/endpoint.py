@@ -9,7 +9,7 @@ import re
 import secrets
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from types import NoneType
@@ -25,9 +25,7 @@ from agent_common.clock import Clock
 from agent_common.completions import with_cost
 from agent_common.json_reader import JsonLimits, JsonRefused, read_json, run_by_size
 from agent_common.net import HostPatterns, ShareCounter
-from agent_common.profiles import lesson_of
 from agent_common.protocol import Usage
-from agent_common.telemetry import logger
 
 from ...access import AccessGuard, HostCaller
 from ...budgets import Budgets, HeldReserve
@@ -44,9 +42,9 @@ from .fallbacks import Attempt, CircuitBreaker, candidates, for_model, request_u
 from .fields import check_fields
 from .media_addresses import check_addresses
 from .order import WHOLE_NUMBERS, ModelCallOrder, reserve_of, wanted_answers, wanted_output
+from .refused_usage import RefusedUsage
 from .relay import ModelRefusal, Relay
 
-log = logger(__name__)
 READ_ON_SECONDS = 3.0
 """How long the provider's answer is still read after the client has disconnected."""
 BODY_LIMITS = JsonLimits(max_bytes=MAX_BODY, max_values=400_000)
@@ -74,8 +72,7 @@ class ModelProxy:
     """Hosts whose addresses a provider may be asked to fetch."""
     breaker: CircuitBreaker
     cache_watch: CacheWatch
-    without_usage: set[str] = field(default_factory=set[str])
-    """Models that have refused `stream_options`."""
+    refused_usage: RefusedUsage = field(default_factory=lambda: RefusedUsage(BODY_LIMITS))
 
     @asynccontextmanager
     async def reserve_call(self, scope: Scope) -> AsyncGenerator[HostCaller]:
@@ -116,25 +113,7 @@ class ModelProxy:
 
     def _takes_stream_options(self, model: CatalogModel) -> bool:
         known = model.profile.stream_options is not False and self.catalog.providers[model.provider].stream_usage
-        return known and model.name not in self.without_usage
-
-    def learn_refusal(self, attempt: Attempt, refusal: ModelRefusal) -> ProviderCall | None:
-        """Return the call as the model takes it, if it has refused `stream_options`, which is added here. Other members
-        are the agent's own. Remembered for the model."""
-        model = attempt.model
-        lesson = lesson_of(refusal.status, refusal.report, model.profile)
-        if lesson is None or lesson.stream_options is not False or model.name in self.without_usage:
-            return None
-        self.without_usage.add(model.name)
-        log.warning(
-            "the model refuses stream_options; its usage is estimated from now on",
-            model=model.name,
-            error=refusal.report.message,
-            catalog=f"models.{model.name}.profile: {{stream_options: false}}",
-        )
-        payload = as_object(read_json(attempt.call.content, BODY_LIMITS))
-        payload.pop("stream_options", None)
-        return replace(attempt.call, content=to_json(payload))
+        return known and model not in self.refused_usage
 
     async def execute(self, order: ModelCallOrder, relay: Relay, send: Send) -> None:
         """Make the call, of the model's fallbacks too while it cannot be answered, and send the answer."""
@@ -176,11 +155,19 @@ class ModelProxy:
             held = await self.budgets.reserve(reserve_of(order, attempt, self.clock.now_ms()))
         except SQLAlchemyError as error:
             raise Unavailable("the host's database does not answer", code="database_unavailable") from error
+        refused: list[ModelRefusal] = []
+
+        def amend(refusal: ModelRefusal) -> ProviderCall | None:
+            refused.append(refusal)
+            return self.refused_usage.amend(attempt, refusal) if len(refused) == 1 else None
+
         began_at, began = self.clock.now_ms(), self.clock.monotonic()
         try:
             provider = self.providers.get(attempt.model.provider, attempt.model.api)
-            return await relay.forward(provider, attempt.call, lambda refusal: self.learn_refusal(attempt, refusal))
+            return await relay.forward(provider, attempt.call, amend)
         finally:
+            if refused and relay.outcome.status == "complete":
+                self.refused_usage.remember(attempt, refused[0])
             duration_ms = round((self.clock.monotonic() - began) * 1000)
             if relay.outcome.status != "client_gone":
                 self.breaker.note(attempt.model.provider, outage=relay.outcome.outage)

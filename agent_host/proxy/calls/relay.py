@@ -78,7 +78,7 @@ class ModelRefusal:
     report: ErrorReport
 
 
-Learn = Callable[[ModelRefusal], ProviderCall | None]
+Amend = Callable[[ModelRefusal], ProviderCall | None]
 
 
 class Relay:
@@ -119,8 +119,8 @@ class Relay:
         """Estimated number of tokens of the answer so far."""
         return self._usage_filter.tokens or self._size // 4
 
-    async def forward(self, provider: Provider, call: ProviderCall, learn: Learn) -> list[Message]:
-        """Make the call and pass its answer on. `learn` gives the call as the model takes it, if it has refused it."""
+    async def forward(self, provider: Provider, call: ProviderCall, amend: Amend) -> list[Message]:
+        """Make the call and pass its answer on. `amend` gives the call as the model may take it instead."""
         try:
             async with provider.call(call) as answer:
                 self.outcome.http_status = answer.status
@@ -128,13 +128,13 @@ class Relay:
                 if answer.status >= 300:
                     content = await self._read_refusal(answer, body)
                     refusal = ModelRefusal(answer.status, read_error_body(content))
-                    if answer.status not in _REFUSED or (amended := learn(refusal)) is None:
+                    if answer.status not in _REFUSED or (amended := amend(refusal)) is None:
                         return self._forward_error(answer, content)
                 elif await body.is_document():
                     return await self._whole(answer, body)
                 else:
                     return await self._stream(answer, body)
-            return await self.forward(provider, amended, learn)
+            return await self.forward(provider, amended, amend)
         except ProviderFailed as error:
             return self._fail(error)
         finally:
