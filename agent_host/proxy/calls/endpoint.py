@@ -41,7 +41,7 @@ from .cache_watch import CacheWatch, prefix_of
 from .fallbacks import Attempt, CircuitBreaker, candidates, for_model, request_usage
 from .fields import check_fields
 from .media_addresses import check_addresses
-from .order import WHOLE_NUMBERS, ModelCallOrder, reserve_of, wanted_answers, wanted_output
+from .order import WHOLE_NUMBERS, ModelCallOrder, most_output, reserve_of, wanted_answers, wanted_output
 from .refused_usage import RefusedUsage
 from .relay import ModelRefusal, Relay
 
@@ -51,6 +51,8 @@ BODY_LIMITS = JsonLimits(max_bytes=MAX_BODY, max_values=400_000)
 """The number of values allows for embeddings of token lists, which hold hundreds of thousands of tokens."""
 LONGEST_NAME = 256
 """Characters of a model's name."""
+UNSEEN_TOKENS_PER_SECOND = 100
+"""Of a stream in silence: models that think say nothing meanwhile, or say it only at the end."""
 _MOST_OF_A_REASON = 500
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
@@ -274,7 +276,7 @@ def _record(
     usage, estimated = outcome.usage, False
     answered = outcome.http_status is not None and outcome.http_status < 300
     if usage is None and (answered or outcome.status == "client_gone"):
-        usage, estimated = _estimate(order.size, attempt.model, relay.tokens), True
+        usage, estimated = _estimate(order.size, attempt.model, _estimated_output(order, attempt, relay)), True
     return CallRecord(
         request_id=order.request_id,
         origin=order.origin,
@@ -293,6 +295,19 @@ def _record(
         fallback_reason=reason,
         reserve_id=held.id if held is not None else None,
     )
+
+
+def _estimated_output(order: ModelCallOrder, attempt: Attempt, relay: Relay) -> int:
+    """Estimate the tokens of an answer. One whose client has hung up counts no less than it would have been: as a whole
+    all that was reserved for it, as a stream what was seen of it and what may have been thought before."""
+    outcome, seen = relay.outcome, relay.tokens
+    if outcome.status != "client_gone" or (outcome.http_status or 0) >= 300:
+        return seen
+    most = most_output(order, attempt)
+    if not attempt.call.streamed:
+        return most
+    unseen = round(UNSEEN_TOKENS_PER_SECOND * relay.silent_seconds) * order.answers
+    return max(seen, min(most, seen + unseen))
 
 
 def _estimate(size: int, model: CatalogModel, output: int) -> Usage:
