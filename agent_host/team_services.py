@@ -22,6 +22,7 @@ from .blackboard import Blackboard
 from .budgets import Budgets
 from .database import BatchWriter, HostDatabase
 from .errors import cut
+from .feeds import FeedMemory
 from .listener import Listener, Promotions, RecordedResult
 from .results import LAST_RETRY_SECONDS, CallbackPolicy, CallbackQueue, CallbackSender, ResultService
 from .services import ServiceCatalog, create_endpoint
@@ -45,10 +46,11 @@ async def open_team_services(
     teams: Teams = app.state.teams
     writer = BatchWriter(database, "shared")
     stack.push_async_callback(writer.close)
-    board = app.state.blackboard = Blackboard(database, writer, clock)
+    watched = FeedMemory()
+    board = app.state.blackboard = Blackboard(database, writer, clock, memory=watched)
     stack.push_async_callback(board.close)
     board.start()
-    published = app.state.topics = Topics(database, writer, clock)
+    published = app.state.topics = Topics(database, writer, clock, memory=watched)
     stack.push_async_callback(published.close)
     subscribed = app.state.subscriptions = Subscriptions(database, writer, clock)
     published.on_published = subscribed.announce

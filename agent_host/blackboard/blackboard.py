@@ -17,7 +17,7 @@ from agent_common.protocol import Cause, Claim, PromotionRule
 from ..access import TeamMember
 from ..database import BatchWriter, HostDatabase, blackboard_entries, workspaces
 from ..errors import TooMany, describe
-from ..feeds import MayWatch, Watch, Watchers
+from ..feeds import FeedMemory, MayWatch, Watch, Watchers
 from ..http import Condition
 from .board_log import BoardLog
 from .changes import LIMITS, BoardLimits, Writer
@@ -35,9 +35,17 @@ log = structlog.get_logger(__name__)
 class Blackboard:
     """What the agents of each team share under keys. `start` it, and `close` it before the database."""
 
-    def __init__(self, database: HostDatabase, writer: BatchWriter, clock: Clock, limits: BoardLimits = LIMITS) -> None:
+    def __init__(
+        self,
+        database: HostDatabase,
+        writer: BatchWriter,
+        clock: Clock,
+        limits: BoardLimits = LIMITS,
+        memory: FeedMemory | None = None,
+    ) -> None:
+        """`memory`: what watchers of the blackboard share with others of the host."""
         self._database, self._writer, self._clock, self._limits = database, writer, clock, limits
-        self._watchers = Watchers()
+        self._watchers = Watchers(memory)
         self._sooner = asyncio.Event()
         """Set when an entry has got a ttl, or this closes."""
         self._promoted: set[str] = set()

@@ -12,12 +12,16 @@ from sqlalchemy import Connection, Row, Select
 from sqlalchemy.exc import SQLAlchemyError
 
 from ..errors import describe
+from .feed_memory import FeedMemory
 
 logger = structlog.get_logger(__name__)
 MOST_KEPT = 4096
 MOST_KEPT_BYTES = 4 << 20
 PAGE = 256
-_PAGE_BYTES = 1 << 20
+PAGE_BYTES = 256 << 10
+"""Of events that a watcher gets at a time, but for the last of them: so much waits for each that reads slowly."""
+_EVENT_BYTES = 512
+"""What an event takes in memory beside its body."""
 LOOK_SECONDS = 5.0
 """Longest time between two looks at the log, for events that nobody has announced. Watchers wake up with each."""
 RETRY_SECONDS = 1.0
@@ -51,6 +55,11 @@ class Log(Protocol):
         """For the host's own log lines."""
         ...
 
+    @property
+    def team(self) -> str:
+        """Whose log it is."""
+        ...
+
     async def range(self) -> LogRange:
         """Return which events are kept."""
         ...
@@ -71,7 +80,7 @@ def read_page(
     with connection.execute(query.limit(PAGE), execution_options={"yield_per": 64}) as rows:
         for row in rows:
             event = render(row)
-            if event.number != after + len(found) + 1 or size >= _PAGE_BYTES:
+            if event.number != after + len(found) + 1 or size >= PAGE_BYTES:
                 break
             found.append(event)
             size += len(event.body)
@@ -81,9 +90,9 @@ def read_page(
 class LogFeed:
     """Follows one log while somebody watches it."""
 
-    def __init__(self, log: Log, newest: int) -> None:
+    def __init__(self, log: Log, newest: int, memory: FeedMemory) -> None:
         """`newest`: the number of the event from which on it is read."""
-        self._log = log
+        self._log, self._memory = log, memory
         self.newest = newest
         """Number of the latest event that was read."""
         self._events: dict[int, LoggedEvent] = {}
@@ -105,12 +114,22 @@ class LogFeed:
             return ()
         if number + 1 not in self._events:
             return None
-        last = min(self.newest, number + PAGE)
-        return [self._events[one] for one in range(number + 1, last + 1)]
+        found: list[LoggedEvent] = []
+        size = 0
+        for one in range(number + 1, min(self.newest, number + PAGE) + 1):
+            found.append(event := self._events[one])
+            if (size := size + len(event.body)) >= PAGE_BYTES:
+                break
+        return found
+
+    def drop(self, number: int) -> None:
+        """Let go of the oldest event; who still waits for it reads it from the log."""
+        self._bytes -= _size(self._events.pop(number))
 
     def stop(self) -> asyncio.Task[None]:
         """End it. Returns its task, which ends once the log is no longer read."""
         self._stopped = True
+        self._forget()
         self._woken.set()
         return self._task
 
@@ -136,21 +155,35 @@ class LogFeed:
         """Go on after events that were deleted before they were read; their watchers learn of it from the log."""
         kept = await self._log.range()
         if kept.oldest > self.newest + 1 and kept.newest > self.newest:
-            self._events.clear()
-            self._bytes, self.newest = 0, kept.oldest - 1
+            self._forget()
+            self.newest = kept.oldest - 1
             self._woken.set()
             self._wake()
 
     def _keep(self, found: Sequence[LoggedEvent]) -> None:
-        for event in found:
+        for event in () if self._stopped else found:
+            size = _size(event)
             self._events[event.number] = event
-            self._bytes += len(event.body)
+            self._bytes += size
+            self._memory.add(self._log.team, self, event.number, size)
         self.newest = found[-1].number
         while len(self._events) > MOST_KEPT or self._bytes > MOST_KEPT_BYTES:
-            oldest = next(iter(self._events))
-            self._bytes -= len(self._events.pop(oldest).body)
+            self._drop_oldest()
         self._wake()
+
+    def _forget(self) -> None:
+        while self._events:
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        oldest = next(iter(self._events))
+        self._memory.remove(self._log.team, self, oldest)
+        self.drop(oldest)
 
     def _wake(self) -> None:
         self.news.set()
         self.news = asyncio.Event()
+
+
+def _size(event: LoggedEvent) -> int:
+    return len(event.body) + _EVENT_BYTES

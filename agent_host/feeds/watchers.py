@@ -12,6 +12,7 @@ from pydantic_core import to_json
 from agent_common.event_ring import EVENTS_LOST, HEARTBEAT_SECONDS, TooManyWatchers
 from agent_common.net import ShareCounter
 
+from .feed_memory import FeedMemory
 from .log_feed import Log, LogFeed, LoggedEvent
 
 MOST_WATCHERS = 4096
@@ -37,7 +38,9 @@ class Watch:
 class Watchers:
     """The streams of all watchers."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory: FeedMemory | None = None) -> None:
+        """`memory`: what these watchers share with others of the host."""
+        self._memory = memory or FeedMemory()
         self._feeds: dict[Log, LogFeed] = {}
         self._ending: set[asyncio.Task[None]] = set()
         """Tasks of feeds that nobody watches any more."""
@@ -99,7 +102,8 @@ class Watchers:
                 position = kept.newest
             elif found:
                 position = found[-1].number
-                if body := _matching(found, watch.prefix):
+                body, found = _matching(found, watch.prefix), None  # not kept while the watcher reads
+                if body:
                     yield body
                     sent = clock()
             elif clock() - sent >= HEARTBEAT_SECONDS:
@@ -113,7 +117,7 @@ class Watchers:
         newest = (await log.range()).newest
         feed = self._feeds.get(log)
         if feed is None:
-            feed = self._feeds[log] = LogFeed(log, newest)
+            feed = self._feeds[log] = LogFeed(log, newest, self._memory)
         feed.watchers += 1
         try:
             yield feed

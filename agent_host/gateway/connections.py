@@ -11,6 +11,8 @@ from agent_common.net import HttpConnection
 from ..fleet import RunningAgent
 from .headers import RawHeaders
 
+HIGH_WATER = 64 * 1024
+"""Less than for a model's answer: people may have hundreds of requests open, whose readers may all be slow."""
 MAX_IDLE = 16
 """Most unused connections to one agent that are kept."""
 IDLE_SECONDS = 2.0
@@ -19,6 +21,8 @@ IDLE_SECONDS = 2.0
 
 class AgentConnection(HttpConnection):
     """A connection to an agent's server that keeps all headers of an answer."""
+
+    high_water = HIGH_WATER
 
     def __init__(self) -> None:
         super().__init__()

@@ -17,6 +17,8 @@ SILENCE_SECONDS = 24 * 3600.0
 """Longest time without a byte of an answer. A turn that is not streamed answers only at its end."""
 WRITE_SECONDS = 60.0
 """Longest time in which the agent takes nothing of a body."""
+_PIECE = 64 * 1024
+"""Of an answer that the server gets at a time. It waits for a slow reader before the next, and keeps a copy of each."""
 _NO_BODY = frozenset({204, 304})
 Watch = Callable[[], Awaitable[None]]
 """Returns once the caller may not go on."""
@@ -97,7 +99,9 @@ class Exchange:
             started = True
             if self._scope["method"] != "HEAD" and connection.status not in _NO_BODY:
                 while data := await connection.read(SILENCE_SECONDS):
-                    await self._send({"type": "http.response.body", "body": data, "more_body": True})
+                    for at in range(0, len(data), _PIECE):
+                        piece = data[at : at + _PIECE]
+                        await self._send({"type": "http.response.body", "body": piece, "more_body": True})
                 self.complete = self._body.ended  # else the parser waits for a body that never comes
             self._answered = True
             await self._send({"type": "http.response.body", "body": b""})

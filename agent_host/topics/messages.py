@@ -32,6 +32,8 @@ class TopicLimits:
     """That are kept of one topic."""
     bytes: int = 16 << 20
     """Of the messages that are kept of one topic."""
+    team_bytes: int = 1 << 30
+    """Of the messages of all topics. Above it each topic keeps no more than an equal part of it."""
 
 
 LIMITS = TopicLimits()
@@ -122,19 +124,29 @@ def _count(connection: Connection, message: NewMessage, size: int) -> Row[Any]:
 
 def _trim(connection: Connection, topic: Row[Any], limits: TopicLimits) -> None:
     """Delete the oldest messages if there are too many."""
-    if topic.newest - topic.oldest < limits.messages and topic.bytes <= limits.bytes:
+    most = _most_bytes(connection, topic, limits)
+    if topic.newest - topic.oldest < limits.messages and topic.bytes <= most:
         return
     table = topic_messages
     mine = (table.c.team == topic.team) & (table.c.topic == topic.name)
     oldest, left = topic.oldest, topic.bytes
     found = select(table.c.seq, table.c.size).where(mine).order_by(table.c.seq).limit(_TRIMMED_AT_ONCE)
     for seq, size in connection.execute(found).all():
-        if seq == topic.newest or (topic.newest - oldest < limits.messages and left <= limits.bytes):
+        if seq == topic.newest or (topic.newest - oldest < limits.messages and left <= most):
             break
         oldest, left = seq + 1, left - size
     connection.execute(delete(table).where(mine & (table.c.seq < oldest)))
     this = (topics.c.team == topic.team) & (topics.c.name == topic.name)
     connection.execute(update(topics).where(this).values(oldest=oldest, bytes=left))
+
+
+def _most_bytes(connection: Connection, topic: Row[Any], limits: TopicLimits) -> int:
+    """Return how much the topic may keep: less if all of its team keep too much."""
+    part = limits.team_bytes // limits.topics
+    if topic.bytes <= part:
+        return limits.bytes
+    query = select(func.sum(topics.c.bytes)).where(topics.c.team == topic.team)
+    return part if (connection.execute(query).scalar() or 0) > limits.team_bytes else limits.bytes
 
 
 def _skip_own(connection: Connection, message: NewMessage, seq: int) -> None:

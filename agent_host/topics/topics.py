@@ -12,7 +12,7 @@ from agent_common.protocol import Cause, Published
 
 from ..access import TeamMember
 from ..database import BatchWriter, HostDatabase
-from ..feeds import MayWatch, Watch, Watchers
+from ..feeds import FeedMemory, MayWatch, Watch, Watchers
 from .messages import LIMITS, MessagePage, NewMessage, TopicLimits, delete_topic, publish, read_messages
 from .topic_log import TopicLog
 
@@ -20,9 +20,17 @@ from .topic_log import TopicLog
 class Topics:
     """Messages that agents of a team publish. Close it before the database."""
 
-    def __init__(self, database: HostDatabase, writer: BatchWriter, clock: Clock, limits: TopicLimits = LIMITS) -> None:
+    def __init__(
+        self,
+        database: HostDatabase,
+        writer: BatchWriter,
+        clock: Clock,
+        limits: TopicLimits = LIMITS,
+        memory: FeedMemory | None = None,
+    ) -> None:
+        """`memory`: what watchers of topics share with others of the host."""
         self._database, self._writer, self._clock, self._limits = database, writer, clock, limits
-        self._watchers = Watchers()
+        self._watchers = Watchers(memory)
         self.on_published: Callable[[str, str], None] = _ignore
         """Called with the team and the topic of a message that is on disk."""
 

@@ -81,11 +81,12 @@ class ModelClient:
         await self._catalog.fetch_once(request.model)
         retries = _Retries(request.attempts or self._retry_policy.attempts)
         empty: Completion | None = None
+        lessons: list[_Learnt] = []
         while True:
             retries.attempt += 1
             started, line = False, AttemptLog(request, retries.attempt)
             try:
-                async for event in self._once(request, line):
+                async for event in self._once(request, line, lessons):
                     if not started and isinstance(event, Completion) and retries.repeats_empty(event):
                         yield Retrying(retries.attempt, EMPTY_ANSWER, 0.0, event.usage)
                         empty = replace(event, usage=Usage())
@@ -97,6 +98,7 @@ class ModelClient:
             except _Learnt as lesson:
                 if not retries.repeats_lesson():
                     raise lesson.error from None
+                lessons.append(lesson)
                 line.log_failure(lesson.error, 0.0)
             except ModelError as error:
                 delay = None if started else retries.delay(error)
@@ -112,8 +114,12 @@ class ModelClient:
     async def close(self) -> None:
         await self._http.close()
 
-    async def _once(self, request: ModelRequest, line: AttemptLog) -> AsyncIterator[ModelEvent]:
+    async def _once(self, request: ModelRequest, line: AttemptLog, lessons: list[_Learnt]) -> AsyncIterator[ModelEvent]:
+        """Ask once, by what refusals of this request have taught too; it is remembered if the model answers,
+        as a refusal may also quote names from the conversation."""
         card, profile = self._catalog.cards.get(request.model), self._profiles.profile(request.model)
+        for lesson in lessons:
+            profile = profile.updated(lesson.profile)
         maker, fallback = self._profiles.maker(request.model), None
         body = request_body(request, card.caching if card is not None else "none", maker, profile)
         thinking = request.model in self._begin_inside_reasoning
@@ -131,7 +137,7 @@ class ModelClient:
                     refusal = await read_refusal(reply)
                     error = from_response(reply.status, reply.headers, refusal)
                     if fallback is None:
-                        self._learn(request.model, profile, reply.status, refusal, error)
+                        _learn(profile, reply.status, refusal, error)
                         error = await self._explain_unknown_model(error, request.model)
                     raise error
                 async for event in read_answer(reply, reader):
@@ -145,17 +151,16 @@ class ModelClient:
         if fallback is not None:
             maker = self._profiles.maker(fallback.model)
         else:
+            self._remember(request.model, lessons)
             self._remember_reasoning(request.model, begins_inside=reader.began_inside_reasoning)
         completion = self._priced(request, _completion(reader, maker, fallback))
         line.log_completion(completion)
         yield completion
 
-    def _learn(self, model: str, sent: Profile, status: int, refusal: bytes, error: ModelError) -> None:
-        """Remember what a refusal says of the model. Raises _Learnt if the request is worth repeating as it wants."""
-        lesson = lesson_of(status, read_error_body(refusal), sent)
-        if lesson is not None:
-            self._profiles.learn(model, lesson, error.message)
-            raise _Learnt(error)
+    def _remember(self, model: str, lessons: list[_Learnt]) -> None:
+        for lesson in lessons:
+            self._profiles.learn(model, lesson.profile, lesson.error.message)
+        lessons.clear()
 
     def _transport_error(self, fault: TransportFault, profile: Profile, *, begun: bool) -> ModelError:
         """Return the error of a connection that failed. A provider that was silent from the beginning, or behind the
@@ -233,9 +238,17 @@ class _Retries:
 class _Learnt(Exception):
     """A refusal has taught how the request is taken."""
 
-    def __init__(self, error: ModelError) -> None:
+    def __init__(self, profile: Profile, error: ModelError) -> None:
         super().__init__(error.message)
+        self.profile = profile
         self.error = error
+
+
+def _learn(sent: Profile, status: int, refusal: bytes, error: ModelError) -> None:
+    """Raise _Learnt if a refusal says how the request is worth repeating."""
+    lesson = lesson_of(status, read_error_body(refusal), sent)
+    if lesson is not None:
+        raise _Learnt(lesson, error)
 
 
 def _completion(reader: CompletionReader, maker: str, fallback: Fallback | None) -> Completion:

@@ -15,6 +15,8 @@ from .reply import InvalidReply, ReplyParser
 
 HIGH_WATER = 256 * 1024
 """Bytes of a body that may wait for their reader before the socket is no longer read."""
+_MOST_PIECES = 64
+"""More that wait are joined: a piece of two bytes takes forty."""
 
 
 class TransportFault(AgentRuntimeError):
@@ -30,6 +32,8 @@ class TransportFault(AgentRuntimeError):
 
 class HttpConnection(ReplyParser, asyncio.Protocol):
     """A connection for one exchange at a time: `send`, then `read` until it returns nothing."""
+
+    high_water = HIGH_WATER
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,7 +107,7 @@ class HttpConnection(ReplyParser, asyncio.Protocol):
             await self._wait_for_data(seconds)
         data = b"".join(self.pieces)
         self.pieces.clear()
-        if self.waiting_bytes > HIGH_WATER and self._open:
+        if self.waiting_bytes > self.high_water and self._open:
             self._transport.resume_reading()
         self.waiting_bytes = 0
         return data
@@ -151,7 +155,9 @@ class HttpConnection(ReplyParser, asyncio.Protocol):
             self.close()
         if self.unsolicited:
             self.close()
-        if self.waiting_bytes > HIGH_WATER >= waited and self._open:
+        if len(self.pieces) > _MOST_PIECES:
+            self.pieces = [b"".join(self.pieces)]
+        if self.waiting_bytes > self.high_water >= waited and self._open:
             self._transport.pause_reading()
         self._wake()
 

@@ -9,7 +9,7 @@ import re
 import secrets
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from types import NoneType
@@ -25,9 +25,7 @@ from agent_common.clock import Clock
 from agent_common.completions import with_cost
 from agent_common.json_reader import JsonLimits, JsonRefused, read_json, run_by_size
 from agent_common.net import HostPatterns, ShareCounter
-from agent_common.profiles import lesson_of
 from agent_common.protocol import Usage
-from agent_common.telemetry import logger
 
 from ...access import AccessGuard, HostCaller
 from ...budgets import Budgets, HeldReserve
@@ -43,16 +41,18 @@ from .cache_watch import CacheWatch, prefix_of
 from .fallbacks import Attempt, CircuitBreaker, candidates, for_model, request_usage
 from .fields import check_fields
 from .media_addresses import check_addresses
-from .order import WHOLE_NUMBERS, ModelCallOrder, reserve_of, wanted_answers, wanted_output
+from .order import WHOLE_NUMBERS, ModelCallOrder, most_output, reserve_of, wanted_answers, wanted_output
+from .refused_usage import RefusedUsage
 from .relay import ModelRefusal, Relay
 
-log = logger(__name__)
 READ_ON_SECONDS = 3.0
 """How long the provider's answer is still read after the client has disconnected."""
 BODY_LIMITS = JsonLimits(max_bytes=MAX_BODY, max_values=400_000)
 """The number of values allows for embeddings of token lists, which hold hundreds of thousands of tokens."""
 LONGEST_NAME = 256
 """Characters of a model's name."""
+UNSEEN_TOKENS_PER_SECOND = 100
+"""Of a stream in silence: models that think say nothing meanwhile, or say it only at the end."""
 _MOST_OF_A_REASON = 500
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
@@ -74,8 +74,7 @@ class ModelProxy:
     """Hosts whose addresses a provider may be asked to fetch."""
     breaker: CircuitBreaker
     cache_watch: CacheWatch
-    without_usage: set[str] = field(default_factory=set[str])
-    """Models that have refused `stream_options`."""
+    refused_usage: RefusedUsage = field(default_factory=lambda: RefusedUsage(BODY_LIMITS))
 
     @asynccontextmanager
     async def reserve_call(self, scope: Scope) -> AsyncGenerator[HostCaller]:
@@ -116,25 +115,7 @@ class ModelProxy:
 
     def _takes_stream_options(self, model: CatalogModel) -> bool:
         known = model.profile.stream_options is not False and self.catalog.providers[model.provider].stream_usage
-        return known and model.name not in self.without_usage
-
-    def learn_refusal(self, attempt: Attempt, refusal: ModelRefusal) -> ProviderCall | None:
-        """Return the call as the model takes it, if it has refused `stream_options`, which is added here. Other members
-        are the agent's own. Remembered for the model."""
-        model = attempt.model
-        lesson = lesson_of(refusal.status, refusal.report, model.profile)
-        if lesson is None or lesson.stream_options is not False or model.name in self.without_usage:
-            return None
-        self.without_usage.add(model.name)
-        log.warning(
-            "the model refuses stream_options; its usage is estimated from now on",
-            model=model.name,
-            error=refusal.report.message,
-            catalog=f"models.{model.name}.profile: {{stream_options: false}}",
-        )
-        payload = as_object(read_json(attempt.call.content, BODY_LIMITS))
-        payload.pop("stream_options", None)
-        return replace(attempt.call, content=to_json(payload))
+        return known and model not in self.refused_usage
 
     async def execute(self, order: ModelCallOrder, relay: Relay, send: Send) -> None:
         """Make the call, of the model's fallbacks too while it cannot be answered, and send the answer."""
@@ -176,11 +157,19 @@ class ModelProxy:
             held = await self.budgets.reserve(reserve_of(order, attempt, self.clock.now_ms()))
         except SQLAlchemyError as error:
             raise Unavailable("the host's database does not answer", code="database_unavailable") from error
+        refused: list[ModelRefusal] = []
+
+        def amend(refusal: ModelRefusal) -> ProviderCall | None:
+            refused.append(refusal)
+            return self.refused_usage.amend(attempt, refusal) if len(refused) == 1 else None
+
         began_at, began = self.clock.now_ms(), self.clock.monotonic()
         try:
             provider = self.providers.get(attempt.model.provider, attempt.model.api)
-            return await relay.forward(provider, attempt.call, lambda refusal: self.learn_refusal(attempt, refusal))
+            return await relay.forward(provider, attempt.call, amend)
         finally:
+            if refused and relay.outcome.status == "complete":
+                self.refused_usage.remember(attempt, refused[0])
             duration_ms = round((self.clock.monotonic() - began) * 1000)
             if relay.outcome.status != "client_gone":
                 self.breaker.note(attempt.model.provider, outage=relay.outcome.outage)
@@ -287,7 +276,7 @@ def _record(
     usage, estimated = outcome.usage, False
     answered = outcome.http_status is not None and outcome.http_status < 300
     if usage is None and (answered or outcome.status == "client_gone"):
-        usage, estimated = _estimate(order.size, attempt.model, relay.tokens), True
+        usage, estimated = _estimate(order.size, attempt.model, _estimated_output(order, attempt, relay)), True
     return CallRecord(
         request_id=order.request_id,
         origin=order.origin,
@@ -306,6 +295,19 @@ def _record(
         fallback_reason=reason,
         reserve_id=held.id if held is not None else None,
     )
+
+
+def _estimated_output(order: ModelCallOrder, attempt: Attempt, relay: Relay) -> int:
+    """Estimate the tokens of an answer. One whose client has hung up counts no less than it would have been: as a whole
+    all that was reserved for it, as a stream what was seen of it and what may have been thought before."""
+    outcome, seen = relay.outcome, relay.tokens
+    if outcome.status != "client_gone" or (outcome.http_status or 0) >= 300:
+        return seen
+    most = most_output(order, attempt)
+    if not attempt.call.streamed:
+        return most
+    unseen = round(UNSEEN_TOKENS_PER_SECOND * relay.silent_seconds) * order.answers
+    return max(seen, min(most, seen + unseen))
 
 
 def _estimate(size: int, model: CatalogModel, output: int) -> Usage:

@@ -46,12 +46,18 @@ def wanted_answers(payload: Mapping[str, Any]) -> int:
     return given if type(given := payload.get("n")) is int and given > 0 else 1
 
 
+def most_output(order: ModelCallOrder, attempt: Attempt) -> int:
+    """Return the most tokens that all answers of the call can have."""
+    if attempt.call.operation != "chat":
+        return 0
+    each = order.wanted_output or attempt.model.max_output_tokens or DEFAULT_OUTPUT
+    return min(each * order.answers, _MOST_TOKENS)
+
+
 def reserve_of(order: ModelCallOrder, attempt: Attempt, now: int) -> Reserve:
     """Return the most that the call can use: no token is less than a byte, and a prompt no longer than the window."""
-    model, chat = attempt.model, attempt.call.operation == "chat"
+    model, output = attempt.model, most_output(order, attempt)
     most_input = min(order.size, model.context_limit or order.size)
-    each = order.wanted_output or model.max_output_tokens or DEFAULT_OUTPUT
-    most_output = min(each * order.answers, _MOST_TOKENS) if chat else 0
     return Reserve(
         origin=order.origin,
         request_id=order.request_id,
@@ -62,8 +68,8 @@ def reserve_of(order: ModelCallOrder, attempt: Attempt, now: int) -> Reserve:
         streamed=attempt.call.streamed,
         started_at=now,
         input=most_input,
-        output=most_output,
-        cost_usd=_highest_cost(most_input, most_output, model.pricing) if model.pricing else None,
+        output=output,
+        cost_usd=_highest_cost(most_input, output, model.pricing) if model.pricing else None,
     )
 
 

@@ -78,7 +78,7 @@ class ModelRefusal:
     report: ErrorReport
 
 
-Learn = Callable[[ModelRefusal], ProviderCall | None]
+Amend = Callable[[ModelRefusal], ProviderCall | None]
 
 
 class Relay:
@@ -94,6 +94,8 @@ class Relay:
         self.client_gone = False
         """Set once the client has disconnected. The rest of the answer is then read only for its usage."""
         self.outcome = RelayOutcome()
+        self._asked_at: float | None = None
+        self._spoke_at: float | None = None
 
     def begin(self, attempt: Attempt, reason: str | None, *, replaceable: bool) -> None:
         """Prepare for a model's answer. `reason`: why it is asked in place of another. An answer that is `replaceable`
@@ -104,6 +106,7 @@ class Relay:
         self._replaceable = replaceable
         self._streaming = False
         self._size = 0
+        self._asked_at = self._spoke_at = None
         self._fallback_headers = (
             {} if reason is None else {"x-model": attempt.model.name, "x-fallback-reason": _header(reason)}
         )
@@ -119,8 +122,16 @@ class Relay:
         """Estimated number of tokens of the answer so far."""
         return self._usage_filter.tokens or self._size // 4
 
-    async def forward(self, provider: Provider, call: ProviderCall, learn: Learn) -> list[Message]:
-        """Make the call and pass its answer on. `learn` gives the call as the model takes it, if it has refused it."""
+    @property
+    def silent_seconds(self) -> float:
+        """How long the provider has worked on the call before the first token, or until now."""
+        if self._asked_at is None:
+            return 0.0
+        return (self._spoke_at or asyncio.get_running_loop().time()) - self._asked_at
+
+    async def forward(self, provider: Provider, call: ProviderCall, amend: Amend) -> list[Message]:
+        """Make the call and pass its answer on. `amend` gives the call as the model may take it instead."""
+        self._asked_at = asyncio.get_running_loop().time()
         try:
             async with provider.call(call) as answer:
                 self.outcome.http_status = answer.status
@@ -128,13 +139,13 @@ class Relay:
                 if answer.status >= 300:
                     content = await self._read_refusal(answer, body)
                     refusal = ModelRefusal(answer.status, read_error_body(content))
-                    if answer.status not in _REFUSED or (amended := learn(refusal)) is None:
+                    if answer.status not in _REFUSED or (amended := amend(refusal)) is None:
                         return self._forward_error(answer, content)
                 elif await body.is_document():
                     return await self._whole(answer, body)
                 else:
                     return await self._stream(answer, body)
-            return await self.forward(provider, amended, learn)
+            return await self.forward(provider, amended, amend)
         except ProviderFailed as error:
             return self._fail(error)
         finally:
@@ -148,6 +159,8 @@ class Relay:
         seen, until = self._usage_filter, asyncio.get_running_loop().time() + self._longest_held_back
         while data := await body.read(seen.complete, seen.answered):
             passed = held_back + seen.feed(data)
+            if self._spoke_at is None and seen.tokens:
+                self._spoke_at = asyncio.get_running_loop().time()
             if not self._streaming and (seen.error or not TOKEN.search(passed)):
                 late = not seen.error and not seen.complete and asyncio.get_running_loop().time() >= until
                 if len(passed) <= _MOST_HELD_BACK and not late:

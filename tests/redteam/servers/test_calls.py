@@ -117,7 +117,7 @@ def test_usage_that_never_comes_is_estimated_and_says_so(
     row = eventually(lambda: next((row for row in host.recent(limit=5) if row["request_id"] == "left"), None))
     assert (row["status"], row["estimated"]) == ("client_gone", True)
     assert 1000 < row["usage"]["input"] < 2000
-    assert 5 <= row["usage"]["output"] < 20
+    assert 5 <= row["usage"]["output"] < 200
     assert row["usage"]["cost_usd"] > 1000
     sums = host.operator.get("/usage", params={"agent": "writer"}).json()["sums"]
     assert sum(one["estimated"] for one in sums) == 1

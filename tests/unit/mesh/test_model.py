@@ -424,6 +424,16 @@ async def test_a_refusal_that_teaches_costs_no_attempt_and_is_remembered() -> No
     assert names == [["max_tokens"], ["max_completion_tokens"], ["max_completion_tokens"]]
 
 
+async def test_a_lesson_is_remembered_only_if_the_request_is_taken_so() -> None:
+    quoting = "Invalid value: 'unknown stream_options'."
+    with ScriptedProvider([Fail(400, quoting), Fail(400, quoting), Say("fine")]) as provider:
+        async with client_of(provider.url) as (client, _):
+            with pytest.raises(ModelError, match="Invalid value"):
+                await collect(client)
+            assert (await collect(client))[0] == TextPiece("fine")
+        assert ["stream_options" in asked.fields for asked in provider.completions] == [True, False, True]
+
+
 async def test_a_model_that_takes_tools_only_without_effort_is_asked_so() -> None:
     refusal = (
         "Function tools with reasoning_effort are not supported for gpt-5.6 in /v1/chat/completions. To use function"

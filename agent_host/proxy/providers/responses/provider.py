@@ -80,19 +80,21 @@ class ResponsesProvider:
 
     async def _ask(self, call: ProviderCall) -> httpx2.Response:
         """Return the answer; its body is unread unless it is an error. A member of ours that the model refuses is left
-        out from then on."""
+        out, and from then on once the model has answered without it."""
+        refused, why = self._refused.get(call.model, frozenset[str]()), ""
         while True:
-            refused = self._refused.get(call.model, frozenset())
             body = await run_by_size(len(call.content), partial(build_request, call, refused))
             response = await self._send(body, call.idempotency_key)
             if response.status_code < 400:
+                if why:  # not before, as a refusal may also quote what the agent said
+                    self._learn(call.model, refused, why)
                 return response
             report = read_error_body(response.content)
             member = refused_member(response.status_code, report)
             if member is None or member in refused:
                 return response
             await response.aclose()
-            self._learn(call.model, refused | {member}, report.message)
+            refused, why = refused | {member}, report.message
 
     def _learn(self, model: str, refused: frozenset[str], why: str) -> None:
         if len(self._refused) >= _MOST_MODELS and model not in self._refused:

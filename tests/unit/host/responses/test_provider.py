@@ -254,6 +254,17 @@ async def test_what_a_model_refuses_of_ours_is_left_out_from_then_on(
     assert len(api.completions) == 3
 
 
+@pytest.mark.parametrize(("words", "param", "rule"), LESSONS)
+async def test_a_refusal_that_stays_without_what_it_names_teaches_nothing(
+    api: FakeResponses, provider: ResponsesProvider, words: str, param: str, rule: Any
+) -> None:
+    body = json.dumps({"error": {"message": words, "param": param, "code": "unsupported_value"}})
+    api.script.replace([Fail(400, body=body)] * 2, otherwise=Say("ok", reasoning="hm"))
+    assert (await ask(provider, USER))[0] == 400
+    assert (await ask(provider, USER))[0] == 200
+    assert [rule(asked.json) for asked in api.completions] == [True, False, True]
+
+
 async def test_errors_keep_their_words_and_codes(api: FakeResponses, provider: ResponsesProvider) -> None:
     api.script.append(Fail(429, retry_after=7))
     call = ProviderCall("chat", to_json({"model": MODEL, "messages": [USER]}), model=MODEL)

@@ -103,6 +103,21 @@ async def test_bytes_bound_a_topic_as_well(tmp_path: Path) -> None:
         assert await seqs(topics, "a") == [21], "the newest stays"
 
 
+async def test_topics_of_a_team_that_keeps_too_much_shrink_to_equal_parts(tmp_path: Path) -> None:
+    limits = TopicLimits(topics=4, bytes=8000, team_bytes=16_000)
+    async with opened(f"sqlite:///{tmp_path / 'mesh.db'}", limits) as topics:
+        for topic in ("a", "b"):
+            for number in range(6):
+                await put(topics, topic, f"{number:1000}")
+            assert len(await seqs(topics, topic)) == 6, "while there is room a topic takes what it may"
+        for topic in ("c", "d", "a", "b"):
+            for number in range(6):
+                await put(topics, topic, f"{number:1000}")
+        kept = [len(await seqs(topics, topic)) for topic in ("a", "b", "c", "d")]
+        assert sum(kept) * 1200 <= 16_000 + 4 * 1300, kept
+        assert min(kept) >= 3, kept
+
+
 async def test_watchers_of_a_topic_that_is_deleted_get_what_is_published_after_that_and_nothing_old(
     tmp_path: Path,
 ) -> None:
