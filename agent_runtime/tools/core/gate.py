@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import PurePath
@@ -28,6 +29,8 @@ NAMING_TOOLS = frozenset({"edit", "write"})
 """Tools that change the one file that their arguments name."""
 
 log = logger(__name__)
+_author_threads = ThreadPoolExecutor(2, "authors")
+"""Of their own: a call that waited for a thread that others keep would neither begin nor end."""
 
 
 class Capability(Protocol):
@@ -123,7 +126,7 @@ class ToolGate:
         if self.authors is None or not (tool.requires.fs.write or tool.requires.shell):
             return await self.deadline.run(tool.run(arguments, context), seconds, context.progress)
         writer = partial(_writer, tool, context, touches or ())
-        call = asyncio.ensure_future(asyncio.to_thread(self.authors.begin, writer))
+        call = asyncio.get_running_loop().run_in_executor(_author_threads, self.authors.begin, writer)
         try:
             async with self._beginning:  # one by one: the calls of one step reach their files in their order
                 await asyncio.shield(call)
@@ -133,7 +136,7 @@ class ToolGate:
 
 
 async def _end_call(authors: PromptFileAuthors, call: asyncio.Future[OpenCall]) -> None:
-    await asyncio.to_thread(authors.end, await call)
+    await asyncio.get_running_loop().run_in_executor(_author_threads, authors.end, await call)
 
 
 def _writer(tool: Tool, context: ToolContext, touches: tuple[str, ...]) -> Writer:
