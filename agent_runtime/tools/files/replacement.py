@@ -198,20 +198,20 @@ class _NewText:
         self._data, self._old, self._new = data, old, new
         self._plain_old, self._plain_new = old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
         self._compared = len(self._plain_old) + len(self._plain_new) <= MAX_COMPARED
-        self._line_ends = _LineEnds(data)
+        self._line_breaks = _LineBreaks(data)
         self._made: dict[tuple[str, str], bytes] = {}
         self._work = 0
 
     @property
     def is_alike(self) -> bool:
         """Whether it is the same at all places with the same old text."""
-        return "\n" not in self._plain_new or self._line_ends.are_alike
+        return "\n" not in self._plain_new or self._line_breaks.are_alike
 
     def at(self, start: int, stop: int) -> bytes:
         """Return what is put at a place. Raises ToolFailure if there are too many forms of the old text."""
         if self._plain_old == self._plain_new:  # the line ends themselves are changed
             return _encode(self._new)
-        line_end = self._line_ends.at(start)
+        line_end = self._line_breaks.at(start)
         there = _decode(self._data[start:stop]) if self._compared else self._old
         made = self._made.get((there, line_end))
         if made is None:
@@ -246,7 +246,7 @@ def _positions(clusters: Sequence[str], there: str) -> list[int]:
     return [*found, len(there)]
 
 
-class _LineEnds:
+class _LineBreaks:
     """What ends the lines at places of a file that are asked for in their order: the file is searched once."""
 
     def __init__(self, data: bytes) -> None:
