@@ -10,15 +10,15 @@ from typing import Any
 from ..json_reader import JsonLimits, check_cost
 from ..protocol import is_object
 
-MAX_MENDED = 4 * 1024 * 1024
-"""Characters; longer arguments are refused as they are."""
+MAX_MENDED = 256 * 1024
+"""Bytes; longer arguments are refused as they are: each attempt to mend them takes a multiple of that."""
 _STRING = re.compile(r'"((?:[^"\\]++|\\.)*+)("?)', re.DOTALL)
 """A string, or what begins as one and has no end: matched up to the end of the text, or each quote in it would be tried
 as another beginning."""
 _WRONG_ESCAPE = re.compile(r'\\(?:(["\\/bfnrt]|u[0-9a-fA-F]{4})|(.)|$)', re.DOTALL)
 _CLOSERS = re.compile(r"[\s}\]]*+(?:<[|/][^{}]*+)?+")
 """What may stand behind arguments that are whole: what closes the model's own notation."""
-ARGUMENT_LIMITS = JsonLimits(max_bytes=4 * MAX_MENDED, max_values=50_000, refuse_ambiguous=False)
+ARGUMENT_LIMITS = JsonLimits(max_bytes=16 * 1024 * 1024, max_values=50_000, refuse_ambiguous=False)
 
 
 def _refuse(constant: str) -> None:
@@ -48,9 +48,9 @@ def mend_arguments(text: str) -> dict[str, Any] | None:
     """Return the arguments that a text means, though it is not one JSON object; None if that is not certain.
 
     Mended are: an object that was encoded twice, `null`, an empty list or nothing for no arguments, control characters
-    and wrong escapes inside strings, and a fence of Markdown around the object.
+    and wrong escapes inside strings, halves of surrogate pairs, and a fence of Markdown around the object.
     """
-    if len(text) > MAX_MENDED:
+    if len(text) > MAX_MENDED or len(text.encode(errors="replace")) > MAX_MENDED:
         return None
     stripped = _without_fence(text.strip())
     if stripped in ("", "null", "None", '""', "[]"):
@@ -59,6 +59,7 @@ def mend_arguments(text: str) -> dict[str, Any] | None:
         try:
             check_cost(candidate.encode(errors="replace"), ARGUMENT_LIMITS)
             value, end = DECODER.raw_decode(candidate)
+            value = _without_lone_surrogates(value)
         except (ValueError, RecursionError):
             continue
         if not _CLOSERS.fullmatch(candidate, end):
@@ -68,6 +69,22 @@ def mend_arguments(text: str) -> dict[str, Any] | None:
         if isinstance(value, str) and value.strip()[:1] in ("{", ""):
             return mend_arguments(value) if value != text else None
     return None
+
+
+def replace_lone_surrogates(text: str) -> str:
+    """Replace the halves of surrogate pairs, which can be neither stored nor sent."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _without_lone_surrogates(value: Any) -> Any:
+    """Return the value with them replaced in its strings and keys. Raises ValueError if two keys become one."""
+    text = json.dumps(value, ensure_ascii=False)
+    mended = replace_lone_surrogates(text)
+    return value if mended == text else DECODER.decode(mended)
 
 
 def _mended_string(found: re.Match[str]) -> str:

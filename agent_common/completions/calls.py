@@ -12,7 +12,7 @@ from typing import Any, cast
 from ..errors import ModelError
 from ..json_reader import JsonRefused, check_cost, read_json
 from ..protocol import is_object
-from .arguments import ARGUMENT_LIMITS, DECODER
+from .arguments import ARGUMENT_LIMITS, DECODER, replace_lone_surrogates
 from .kept import KeptFields
 from .pieces import CallPiece, CallStarted, ToolCall
 from .whole_object import WholeObject
@@ -105,7 +105,8 @@ class CallAssembler:
         function = function if is_object(function) else delta
         name, given = _text(function.get("name")), _text(delta.get("id"))
         arguments = function.get("arguments")
-        piece = arguments if isinstance(arguments, str) else "" if arguments is None else json.dumps(arguments)
+        piece = _text(arguments) if arguments is None or isinstance(arguments, str) else json.dumps(arguments)
+        name, given, piece = map(replace_lone_surrogates, (name, given, piece))
         call = self._add(given) if whole else self._owner(_number(delta.get("index")), given, name, piece)
         if given and not call.id:
             call.id = given

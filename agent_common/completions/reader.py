@@ -12,6 +12,7 @@ from ..errors import ModelError
 from ..json_reader import JsonLimits, JsonRefused, check_cost, read_json
 from ..protocol import Usage, is_object
 from . import failures
+from .arguments import replace_lone_surrogates
 from .calls import CallAssembler
 from .content import REASONING_MEMBERS, detailed_reasoning, flatten, reasoning_of
 from .events import DONE, MAX_LINE_BYTES
@@ -274,7 +275,7 @@ def _parse_mended(text: bytes, refusal: ValueError) -> Any:
         check_cost(characters.encode(), EVENT_LIMITS)
         loaded = json.loads(characters, parse_constant=lambda _: None)  # noqa: TID251
         parsed = json.dumps(loaded, ensure_ascii=False)
-        return read_json(parsed.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode(), EVENT_LIMITS)
+        return read_json(replace_lone_surrogates(parsed).encode(), EVENT_LIMITS)
     except (ValueError, RecursionError) as error:
         raise _broken(text, error) from None
 

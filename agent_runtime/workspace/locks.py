@@ -9,6 +9,9 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from weakref import WeakValueDictionary
 
+POLL_SECONDS = 0.02
+"""Seconds between looks at whether the thread of a cancelled call has finished."""
+
 
 class PathLocks:
     """One change per path at a time in this server, first come first served, so that of two changes in one step the
@@ -21,11 +24,14 @@ class PathLocks:
 
     @asynccontextmanager
     async def async_lock(self, path: Path) -> AsyncGenerator[None]:
-        """Lock the path in the order of the requests."""
+        """Lock the path in the order of the requests. Who waits here, also for the thread of a cancelled call, keeps no
+        thread waiting."""
         queue = self._queues.get(path)
         if queue is None:
             queue = self._queues[path] = asyncio.Lock()
         async with queue:
+            while (lock := self._locks.get(path)) is not None and lock.locked():  # noqa: ASYNC110  a thread ends it
+                await asyncio.sleep(POLL_SECONDS)
             yield
 
     @contextmanager

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -151,7 +153,7 @@ async def _respond_json(sent: Turn | CompletedTurn, services: Services, wait: fl
             return model_response(ChatPending(status="running", pending=[], **sent.public_ids), 202)
         parts = sent.reply.parts if sent.reply else []
         usage = Usage.model_validate(sent.reply.metadata.get("usage", {}) if sent.reply else {})
-        return _finished_response(reply_of(sent.public_ids, parts, usage, sent.outcome), sent.outcome, path)
+        return _finished_response(partial(reply_of, sent.public_ids), parts, usage, sent.outcome, path)
     turn, names = sent, sent.public_ids()
     try:
         async with asyncio.timeout(wait):
@@ -164,7 +166,7 @@ async def _respond_json(sent: Turn | CompletedTurn, services: Services, wait: fl
     if turn.end.outcome is None or not turn.ended.is_set():
         return model_response(_pending(turn, services, names), 202)
     outcome = turn.end.outcome.json()
-    return _finished_response(reply_of(names, turn.end.reply_parts, turn.budget.usage, outcome), outcome, path)
+    return _finished_response(partial(reply_of, names), turn.end.reply_parts, turn.budget.usage, outcome, path)
 
 
 def _pending(turn: Turn, services: Services, names: dict[str, str]) -> ChatPending:
@@ -172,9 +174,22 @@ def _pending(turn: Turn, services: Services, names: dict[str, str]) -> ChatPendi
     return ChatPending(**names, status=status, pending=services.loop.admission.queues.pending(turn))
 
 
-def _finished_response(reply: ChatReply, outcome: dict[str, Any], path: str) -> Response:
+def _finished_response(
+    reply: Callable[[list[dict[str, Any]], Usage, dict[str, Any]], ChatReply],
+    parts: list[dict[str, Any]],
+    usage: Usage,
+    outcome: dict[str, Any],
+    path: str,
+) -> Response:
     if outcome.get("status") not in ERROR_STATUSES:
-        return model_response(reply)
+        return model_response(reply(parts, usage, outcome))
+    try:
+        return _failed_response(reply(parts, usage, outcome), outcome, path)
+    except ValueError:  # parts that cannot be recorded, which may be why it failed, cannot be sent either
+        return _failed_response(reply([], usage, outcome), outcome, path)
+
+
+def _failed_response(reply: ChatReply, outcome: dict[str, Any], path: str) -> Response:
     code, wait = str(outcome.get("error_code")), outcome.get("retry_after")
     known = code.startswith("model_") or code == "context_overflow"
     status = _STATUSES.get(code, 502 if known else 500)

@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 from dataclasses import dataclass, field
 
+from agent_common.protocol import Usage
 from agent_common.protocol import chunks as c
 from agent_common.telemetry import logger
 
@@ -87,24 +88,44 @@ class TurnFinalizer:
         turn.stream.publish(c.ErrorChunk(errorText=outcome.error or ""))
         turn.stream.publish(c.Finish(finishReason="error", messageMetadata={"outcome": outcome.json()}))
 
-    def finalize_later(self, turn: Turn, recorder: Recorder) -> None:
+    async def finalize_from_rows(self, turn: Turn, recorder: Recorder) -> None:
+        """End a turn whose new parts cannot be recorded from what the rows hold of it. Raises StoreError after the last
+        attempt."""
+        spent = await recorder.discard()
+
+        def unit(connection: sqlite3.Connection) -> None:
+            record_end_from_rows(connection, turn, spent, self.clock.now_ms())
+
+        for wait in (*RETRY_SECONDS, None):
+            try:
+                await self.database.write(unit, durable=True)
+                return
+            except StoreError:
+                if wait is None:
+                    raise
+                await asyncio.sleep(wait)
+
+    def finalize_later(self, turn: Turn, recorder: Recorder, *, with_parts: bool) -> None:
         """Keep trying in the background to record an end that callers already know of. After a crash the next start
         repairs it."""
-        late = asyncio.create_task(self._finalize_later(turn, recorder), name=f"late end {turn.message_id}")
+        late = asyncio.create_task(self._finalize_later(turn, recorder, with_parts), name=f"late end {turn.message_id}")
         self._late_tasks.add(late)
         late.add_done_callback(self._late_tasks.discard)
 
-    async def _finalize_later(self, turn: Turn, recorder: Recorder) -> None:
+    async def _finalize_later(self, turn: Turn, recorder: Recorder, with_parts: bool) -> None:
         while True:
             await asyncio.sleep(LATE_RETRY_SECONDS)
             try:
-                await recorder.save(lambda connection, now: record_end(connection, turn, now))
+                if with_parts:
+                    await recorder.save(lambda connection, now: record_end(connection, turn, now))
+                else:
+                    await self.finalize_from_rows(turn, recorder)
                 return
             except StoreError:
                 continue
             except Exception:
                 log.exception("the end of a turn cannot be recorded", message_id=turn.message_id)
-                return
+                with_parts = False
 
     async def close(self) -> None:
         """Stop the background attempts."""
@@ -119,6 +140,20 @@ def record_end(connection: sqlite3.Connection, turn: Turn, now: int) -> None:
         turn.start.unrecorded(connection)
     rows.end_turn(connection, turn.message_id, (turn.end.outcome or INTERNAL_FAILURE).json(), now)
     save_session_model(connection, turn, now)
+    turn.run_end_hooks(connection, now)
+
+
+def record_end_from_rows(connection: sqlite3.Connection, turn: Turn, spent: Usage, now: int) -> None:
+    """Write the end of the turn, and what its hooks add, with the parts that are on the disk already."""
+    if turn.start.unrecorded is not None:
+        turn.start.unrecorded(connection)
+    row = history.turn(connection, turn.message_id)
+    if row is None:
+        return
+    interrupt_turn(connection, row, now, (turn.end.outcome or INTERNAL_FAILURE).json())
+    reply = history.message(connection, turn.request.reply_id)
+    turn.end.reply_parts = reply.parts if reply is not None else []
+    rows.add_usage(connection, turn.session.id, spent, now)
     turn.run_end_hooks(connection, now)
 
 

@@ -276,28 +276,48 @@ class TurnRunner:
         if turn.end.outcome is None or turn.end.outcome.status != "complete":
             turn.session.view = None
         await self.finalizer.save_with_retries(turn, recorder, record_end)
+        self._note_end(turn)
+
+    def _note_end(self, turn: Turn) -> None:
         turn.end.recorded = True
         self.services.counters.count_end(turn)
         log_turn(turn, self.daily_log)
 
     async def _fail(self, turn: Turn, recorder: Recorder, outcome: TurnOutcome) -> None:
-        """Record a failed end and publish it."""
+        """Record a failed end and publish it. What the parts hold does not keep a turn from its end: if they cannot be
+        recorded, the end is recorded without them."""
         turn.end.outcome = outcome
         why = outcome.error or ""
         metadata = {"finish_reason": "error", "outcome": outcome.json()}
-        parts = recorder.current_parts()
-        closing = ChunkWriter(lambda _: None, parts).close(why) if any(map(_is_open, parts)) else ()
-        last = (c.ErrorChunk(errorText=why), c.Finish(finishReason="error", messageMetadata=metadata))
-        end = (*closing, *last)
-        for chunk in end:
-            recorder.record(chunk)
+        end: tuple[c.Chunk, ...] = (
+            c.ErrorChunk(errorText=why),
+            c.Finish(finishReason="error", messageMetadata=metadata),
+        )
         try:
+            parts = recorder.current_parts()
+            closing = ChunkWriter(lambda _: None, parts).close(why) if any(map(_is_open, parts)) else ()
+            end = (*closing, *end)
+            for chunk in end:
+                recorder.record(chunk)
             await self._finalize(turn, recorder)
-        except Exception as error:  # noqa: BLE001  the disk is gone as well
+        except StoreError as error:
             log.error("the end of a turn is not recorded", message_id=turn.message_id, error=str(error))
-            self.finalizer.finalize_later(turn, recorder)
+            self.finalizer.finalize_later(turn, recorder, with_parts=True)
+        except Exception as error:
+            log.exception("the parts of a turn cannot be recorded", message_id=turn.message_id, error=str(error))
+            await self._end_from_rows(turn, recorder)
         for chunk in end:
             turn.stream.publish(chunk)
+
+    async def _end_from_rows(self, turn: Turn, recorder: Recorder) -> None:
+        turn.end.reply_parts = []
+        turn.session.view = None
+        try:
+            await self.finalizer.finalize_from_rows(turn, recorder)
+            self._note_end(turn)
+        except Exception as error:  # noqa: BLE001  the disk is gone as well
+            log.error("the end of a turn is not recorded", message_id=turn.message_id, error=str(error))
+            self.finalizer.finalize_later(turn, recorder, with_parts=False)
 
 
 def _is_open(part: dict[str, Any]) -> bool:

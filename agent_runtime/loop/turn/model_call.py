@@ -46,10 +46,10 @@ MAX_OVERFLOW_COMPACTIONS = 3
 MAX_HOST_RETURNS = 5
 """How often a model call is repeated because the host was away, for example while it restarted."""
 TEXT_WAS_REASONING = "the text before was the model's reasoning"
-MAX_ANSWER_CHARACTERS = 8 * 1024 * 1024
-"""Maximum characters of one answer; a longer one is treated as a provider failure."""
+MAX_ANSWER_BYTES = 8 * 1024 * 1024
+"""Maximum bytes of one answer in UTF-8; a longer one is treated as a provider failure."""
 LEAST_PIECE = 16
-"""Characters that a piece of an answer counts at least: each is an event of its own for those who follow the turn."""
+"""Bytes that a piece of an answer counts at least: each is an event of its own for those who follow the turn."""
 MAX_STREAM_BYTES = 64 * 1024 * 1024
 """Memory of the stream of one turn, with all its answers and calls."""
 
@@ -67,16 +67,17 @@ class _PartialAnswer:
     received_characters: int = 0
     """Characters of text, reasoning and tool calls that are not charged yet."""
     size: int = 0
-    """Characters, with a short piece as LEAST_PIECE."""
+    """Bytes in UTF-8, with a short piece as LEAST_PIECE."""
 
     def count(self, text: str) -> None:
         self.received_characters += len(text)
-        self.size += max(len(text), LEAST_PIECE)
+        size = len(text) if text.isascii() else len(text.encode(errors="replace"))
+        self.size += max(size, LEAST_PIECE)
 
     def check_size(self, stream_bytes: int) -> None:
         """Raise ModelError if the answer is too long, or the stream of its turn too large."""
-        if self.size > MAX_ANSWER_CHARACTERS:
-            raise ModelError(f"the model's answer is longer than {MAX_ANSWER_CHARACTERS} characters")
+        if self.size > MAX_ANSWER_BYTES:
+            raise ModelError(f"the model's answer is longer than {MAX_ANSWER_BYTES} bytes")
         if stream_bytes > MAX_STREAM_BYTES:
             raise ModelError(f"the stream of this turn takes more than {MAX_STREAM_BYTES} bytes of memory")
 

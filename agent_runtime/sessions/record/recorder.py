@@ -110,6 +110,14 @@ class Recorder:
             raise
         self._saved_metadata = metadata
 
+    async def discard(self) -> Usage:
+        """Give up what is not saved, and return the usage in it that the session's totals lack."""
+        self._cancel_timer()
+        if self._pending_flush is not None:
+            await asyncio.wait([self._pending_flush])
+        self._dirty.clear()
+        return Usage.model_validate(self.message.metadata.get("usage", {})).minus(self._counted_usage)
+
     def close(self) -> None:
         """Send the remaining changes without waiting, for a turn that the next process will continue."""
         self._cancel_timer()

@@ -14,12 +14,14 @@ ORPHANED = ("input-streaming", "input-available", "approval-responded")
 CALL_ERROR = "outcome unknown, interrupted: the runtime stopped while this call was running"
 BROKEN_CALL = "the runtime stopped while the model was asked"
 TURN_ERROR = "the runtime stopped before this turn was finished"
+INTERRUPTED = {"status": "failed", "error_code": "interrupted", "error": TURN_ERROR, "finish_reason": "error"}
 
 
-def interrupt_turn(connection: sqlite3.Connection, turn: history.TurnRow, now: int) -> dict[str, Any]:
+def interrupt_turn(
+    connection: sqlite3.Connection, turn: history.TurnRow, now: int, outcome: dict[str, Any] = INTERRUPTED
+) -> dict[str, Any]:
     """End a turn that was running and return its outcome. Its open calls become errors; open texts are closed."""
     _close(connection, turn.reply_id, first_broken=0, now=now)
-    outcome = {"status": "failed", "error_code": "interrupted", "error": TURN_ERROR, "finish_reason": "error"}
     reply = history.message(connection, turn.reply_id)
     metadata = {**(reply.metadata if reply else {}), "outcome": outcome, "finish_reason": "error"}
     asked = history.message(connection, turn.message_id)

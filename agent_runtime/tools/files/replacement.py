@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import islice
 
 from ...context import unescape
 from ...errors import ToolFailure
+from .paths import TEXT_LIMIT, too_large_error
 
 MAX_TOLERANT = 20_000
 """Characters of a text that is looked for in other forms; of a longer one only the line ends may differ."""
@@ -32,6 +33,14 @@ MAX_CANDIDATES = 10
 """Places of the file at which it is looked how far the text agrees."""
 MAX_COMPARED = 4_000
 """Characters of old and new text that are compared one by one, which takes the square of their number."""
+MAX_FORMS = 12_000_000
+"""The product of both lengths for each form in which the file has the old text, of all forms."""
+MAX_PLACES = 100_000
+"""Places that are replaced one by one, because the file writes them, or ends its lines, in more than one way."""
+MAX_RESULT = 2 * TEXT_LIMIT
+"""Bytes of the file with the replacement, as UTF-8, of which UTF-16 may need two thirds. More are not even made."""
+MAX_COUNTED = 1_000
+"""Places in other forms that are counted for a fault."""
 MAX_LINES_NAMED = 8
 MIN_PREFIX = 8
 """Characters that must agree before a difference is named, wherever they are."""
@@ -68,47 +77,90 @@ def replace_text(data: bytes, old: str, new: str, *, every: bool, shown: str) ->
 
     Raises ToolFailure. What is not UTF-8 around the match stays as it is.
     """
-    spans, old, new = _find(data, old, new)
-    if not spans:
+    found = _find(data, old, new)
+    first = list(islice(found.spans(data), MAX_LINES_NAMED + 1))
+    if not first:
         raise ToolFailure(f"old_string: is not in {shown}; {_difference(data, old)}", kind="invalid")
-    if len(spans) > 1 and not every:
+    if len(first) > 1 and not every:
         raise ToolFailure(
-            f"old_string: occurs {len(spans)} times in {shown}, on lines {_line_numbers(data, spans)}; "
+            f"old_string: occurs {_counted(data, found)} times in {shown}, on lines {_line_numbers(data, first)}; "
             "add the text around the one you mean, or set replace_all",
             kind="invalid",
         )
+    put = _NewText(data, found.old, found.new)
+    if found.exact is None or not put.is_alike:
+        return _replace_each(data, found, put, shown)
+    return _replace_alike(data, found.exact, put.at(*first[0]), shown)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Where the old text is, and both texts as they were found."""
+
+    old: str
+    new: str
+    exact: bytes | None = None
+    """What is there, if that is the same at all places."""
+    text: str = ""
+    pattern: str | None = None
+    """What it looks like in the decoded file, otherwise; None: it is nowhere."""
+
+    def spans(self, data: bytes) -> Iterator[tuple[int, int]]:
+        """Yield the places in the file."""
+        if self.exact is not None:
+            return _spans(data, self.exact)
+        return iter(()) if self.pattern is None else _byte_spans(self.text, re.finditer(self.pattern, self.text))
+
+
+def _replace_alike(data: bytes, old: bytes, put: bytes, shown: str) -> Replaced:
+    """Replace the same bytes by the same bytes at all places, which may be millions."""
+    count = data.count(old)
+    _check_size(len(data) + count * (len(put) - len(old)), shown)
+    return Replaced(data.replace(old, put), count, count * _lines(old), count * _lines(put) if put else 0)
+
+
+def _replace_each(data: bytes, found: _Found, new: _NewText, shown: str) -> Replaced:
     pieces: list[bytes] = []
-    end = removed = added = 0
-    for start, stop in spans:
-        put = _put(data, start, stop, old, new)
+    end = removed = added = count = 0
+    size = len(data)  # of the file with what has been replaced so far
+    for start, stop in found.spans(data):
+        if (count := count + 1) > MAX_PLACES:
+            text = f"old_string: is in {shown} more than {MAX_PLACES} times, in several forms; replace less at once"
+            raise ToolFailure(text, kind="invalid")
+        put = new.at(start, stop)
+        size += len(put) - (stop - start)
+        _check_size(size, shown)
         pieces += [data[end:start], put]
         end = stop
         removed += _lines(data[start:stop])
         added += _lines(put) if put else 0
-    return Replaced(b"".join((*pieces, data[end:])), len(spans), removed, added)
+    return Replaced(b"".join((*pieces, data[end:])), count, removed, added)
 
 
-def _find(data: bytes, old: str, new: str) -> tuple[list[tuple[int, int]], str, str]:
-    """Return where the old text is, and both texts as they were found. The model sees characters that are unseen
-    otherwise as escapes, and copies them so: where the text itself is not in the file, they stand for those characters,
-    also where the new text repeats them."""
+def _check_size(size: int, shown: str) -> None:
+    if size > MAX_RESULT:
+        raise too_large_error(f"{shown} after the edit", size)
+
+
+def _find(data: bytes, old: str, new: str) -> _Found:
+    """Find the old text. The model sees characters that are unseen otherwise as escapes, and copies them so: where the
+    text itself is not in the file, they stand for those characters, also where the new text repeats them."""
     exact = _encode(old)
     if exact in data:
-        return _spans(data, exact), old, new
+        return _Found(old, new, exact)
     if (true := unescape(old)) != old and _encode(true) in data:
-        return _spans(data, _encode(true)), true, unescape(new, only=true)
+        return _Found(true, unescape(new, only=true), _encode(true))
     plain = old.replace("\r\n", "\n")
     for line_end in (b"\r\n", b"\n", b"\r"):
         if "\n" in plain and (written := _encode(plain).replace(b"\n", line_end)) in data:
-            return _spans(data, written), old, new
+            return _Found(old, new, written)
     text = _decode(data)
     if len(plain) > MAX_TOLERANT or len(plain) * len(text) > MAX_WORK:
-        return [], old, new
+        return _Found(old, new)
     clusters = _clusters(plain)
     if _begins_too_often(clusters, text):
-        return [], old, new
-    found = [one.span() for one in re.finditer(_pattern(clusters), text)]
-    return _byte_spans(text, found), old, new
+        return _Found(old, new)
+    return _Found(old, new, text=text, pattern=_pattern(clusters))
 
 
 def _begins_too_often(clusters: Sequence[str], text: str) -> bool:
@@ -119,47 +171,68 @@ def _begins_too_often(clusters: Sequence[str], text: str) -> bool:
     return next(islice(begins, most, None), None) is not None
 
 
-def _spans(data: bytes, text: bytes) -> list[tuple[int, int]]:
-    found: list[tuple[int, int]] = []
+def _spans(data: bytes, text: bytes) -> Iterator[tuple[int, int]]:
     at = data.find(text)
     while at >= 0:
-        found.append((at, at + len(text)))
+        yield at, at + len(text)
         at = data.find(text, at + len(text))
-    return found
 
 
-def _byte_spans(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    found: list[tuple[int, int]] = []
+def _byte_spans(text: str, found: Iterator[re.Match[str]]) -> Iterator[tuple[int, int]]:
     at = size = 0
-    for start, stop in spans:
+    for start, stop in (one.span() for one in found):
         first = size + len(_encode_exact(text[at:start]))
         size = first + len(_encode_exact(text[start:stop]))
         at = stop
-        found.append((first, size))
-    return found
+        yield first, size
 
 
 # ---------------------------------------------------------------- what is put there
 
 
-def _put(data: bytes, start: int, stop: int, old: str, new: str) -> bytes:
-    """Return the new text with the line ends of the file, and with the file's own form of what it repeats."""
-    plain_old, plain_new = old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
-    if plain_old == plain_new:  # the line ends themselves are changed
-        return _encode(new)
-    line_end = _line_end(data, start, stop)
-    there = _decode(data[start:stop])
-    if there == old or len(plain_old) + len(plain_new) > MAX_COMPARED:
-        return _encode(plain_new.replace("\n", line_end))
-    olds, news = _clusters(plain_old), _clusters(plain_new)
-    positions = _positions(olds, there)
-    pieces: list[str] = []
-    for kind, first, last, begin, end in SequenceMatcher(None, olds, news, autojunk=False).get_opcodes():
-        kept = kind == "equal"
-        pieces.append(
-            there[positions[first] : positions[last]] if kept else "".join(news[begin:end]).replace("\n", line_end)
-        )
-    return _encode_exact("".join(pieces))
+class _NewText:
+    """The new text as it is put at each place, with the line ends of the file and the file's own form of what it
+    repeats. The places are asked for in their order."""
+
+    def __init__(self, data: bytes, old: str, new: str) -> None:
+        self._data, self._old, self._new = data, old, new
+        self._plain_old, self._plain_new = old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
+        self._compared = len(self._plain_old) + len(self._plain_new) <= MAX_COMPARED
+        self._line_breaks = _LineBreaks(data)
+        self._made: dict[tuple[str, str], bytes] = {}
+        self._work = 0
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether it is the same at all places with the same old text."""
+        return "\n" not in self._plain_new or self._line_breaks.are_alike
+
+    def at(self, start: int, stop: int) -> bytes:
+        """Return what is put at a place. Raises ToolFailure if there are too many forms of the old text."""
+        if self._plain_old == self._plain_new:  # the line ends themselves are changed
+            return _encode(self._new)
+        line_end = self._line_breaks.at(start)
+        there = _decode(self._data[start:stop]) if self._compared else self._old
+        made = self._made.get((there, line_end))
+        if made is None:
+            made = self._made[there, line_end] = self._make(there, line_end)
+        return made
+
+    def _make(self, there: str, line_end: str) -> bytes:
+        if there == self._old:
+            return _encode(self._plain_new.replace("\n", line_end))
+        self._work += len(self._plain_old) * len(self._plain_new)
+        if self._work > MAX_FORMS:
+            raise ToolFailure("old_string: is there in too many forms; replace less at once", kind="invalid")
+        olds, news = _clusters(self._plain_old), _clusters(self._plain_new)
+        positions = _positions(olds, there)
+        pieces: list[str] = []
+        for kind, first, last, begin, end in SequenceMatcher(None, olds, news, autojunk=False).get_opcodes():
+            kept = kind == "equal"
+            pieces.append(
+                there[positions[first] : positions[last]] if kept else "".join(news[begin:end]).replace("\n", line_end)
+            )
+        return _encode_exact("".join(pieces))
 
 
 def _positions(clusters: Sequence[str], there: str) -> list[int]:
@@ -173,14 +246,31 @@ def _positions(clusters: Sequence[str], there: str) -> list[int]:
     return [*found, len(there)]
 
 
-def _line_end(data: bytes, start: int, stop: int) -> str:
-    """Return what ends lines in the text, else after it, else before it."""
-    at = data.find(b"\n", start)
-    if at < 0:
-        at = data.rfind(b"\n", 0, stop)
-    if at < 0:
-        return "\r" if b"\r" in data else "\n"
-    return "\r\n" if data[at - 1 : at] == b"\r" else "\n"
+class _LineBreaks:
+    """What ends the lines at places of a file that are asked for in their order: the file is searched once."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._next = data.find(b"\n")
+        self._last = data.rfind(b"\n")
+        self._without = "\r" if self._last < 0 and b"\r" in data else "\n"
+
+    @property
+    def are_alike(self) -> bool:
+        """Whether all lines end alike."""
+        return self._data.count(b"\r\n") in (0, self._data.count(b"\n"))
+
+    def at(self, start: int) -> str:
+        """Return what ends lines in the text, else after it, else before it."""
+        if self._last < 0:
+            return self._without
+        if start > self._last:
+            at = self._last
+        else:
+            if self._next < start:
+                self._next = self._data.find(b"\n", start)
+            at = self._next
+        return "\r\n" if self._data[at - 1 : at] == b"\r" else "\n"
 
 
 # ---------------------------------------------------------------- forms of a text
@@ -314,6 +404,13 @@ def _agreement(clusters: Sequence[str], text: str, start: int) -> tuple[int, int
 def _named(cluster: str) -> str:
     sign = cluster[0]
     return f"{sign!r} (U+{ord(sign):04X} {unicodedata.name(sign, '').lower()}".rstrip() + ")"
+
+
+def _counted(data: bytes, found: _Found) -> str:
+    if found.exact is not None:
+        return str(data.count(found.exact))
+    count = sum(1 for _ in islice(found.spans(data), MAX_COUNTED + 1))
+    return str(count) if count <= MAX_COUNTED else f"more than {MAX_COUNTED}"
 
 
 def _line_numbers(data: bytes, spans: Sequence[tuple[int, int]]) -> str:

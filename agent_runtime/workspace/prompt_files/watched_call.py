@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
 from .authorship import OpenCall, PromptFileAuthors, Writer
+
+_threads = ThreadPoolExecutor(2, "authors")
+"""Of their own: a call that waited for a thread that others keep would neither begin nor end."""
 
 
 @asynccontextmanager
@@ -18,7 +22,7 @@ async def watch_call(
     if authors is None:
         yield
         return
-    call = asyncio.ensure_future(asyncio.to_thread(authors.begin, writer))
+    call = asyncio.get_running_loop().run_in_executor(_threads, authors.begin, writer)
     try:
         async with turn or asyncio.Lock():
             await asyncio.shield(call)
@@ -28,4 +32,4 @@ async def watch_call(
 
 
 async def _end(authors: PromptFileAuthors, call: asyncio.Future[OpenCall]) -> None:
-    await asyncio.to_thread(authors.end, await call)
+    await asyncio.get_running_loop().run_in_executor(_threads, authors.end, await call)

@@ -67,10 +67,9 @@ async def begun(tmp_path: Path, host: Listing) -> Talk:
     [{"expires_at": 10**30}, {"input": {"command": "\0", "x": [[[]]]}, "expires_at": 2**63}],
     ids=["time", "bound"],
 )
-async def test_an_odd_request_hides_no_other_one(tmp_path: Path, odd: dict[str, Any]) -> None:
-    talk = await begun(tmp_path, Listing(waits(OTHER, "x1", **odd), waits(OTHER, "x2"), waits(WORKSPACE, "r1")))
-    for words in ("run x2", "run r1"):
-        await talk.until(lambda words=words: any(words in text for text in talk.platform.shown()))
+async def test_an_odd_request_hides_none_of_another_agent(tmp_path: Path, odd: dict[str, Any]) -> None:
+    talk = await begun(tmp_path, Listing(waits(OTHER, "x1", **odd), waits(WORKSPACE, "r1")))
+    await talk.until(lambda: any("run r1" in text for text in talk.platform.shown()))
     await talk.kill()
 
 

@@ -58,7 +58,7 @@ def done() -> httpx2.Response:
     return httpx2.Response(200, json={"session_id": "s", "aborted": True})
 
 
-def to(server: Server, **more: float) -> Connection:
+def to(server: Server, **more: Any) -> Connection:
     return Connection("http://agent.test/base/", "secret", user="Jörg", transport=server, **more)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_common.completions.arguments import ARGUMENT_LIMITS, mend_arguments
+from agent_common.completions.arguments import ARGUMENT_LIMITS, MAX_MENDED, mend_arguments
 from agent_common.completions.reader import EVENT_LIMITS, read_event
 from agent_common.completions.whole_object import WholeObject
 from agent_common.completions.written_calls import NotCalls, read_written_calls
@@ -20,6 +20,15 @@ def objects(count: int) -> str:
 def test_arguments_with_too_many_values_are_not_mended() -> None:
     assert mend_arguments('```json\n{"a": [{}]}\n```') == {"a": [{}]}
     assert mend_arguments(f'```json\n{{"a": {objects(MANY)}}}\n```') is None
+
+
+def test_long_arguments_are_not_mended() -> None:
+    frame = '```json\n{"a": "%s"}\n```'
+    most = MAX_MENDED - len(frame % "")
+    assert mend_arguments(frame % ("x" * most)) == {"a": "x" * most}
+    assert mend_arguments(frame % ("x" * (most + 1))) is None
+    assert mend_arguments(frame % ("\u00e9" * (most // 2 + 1))) is None
+    assert MAX_MENDED <= 256 * 1024
 
 
 def test_written_calls_with_too_many_values_are_text() -> None:

@@ -158,6 +158,11 @@ def test_a_written_call_without_arguments_has_none() -> None:
     assert read(pieces("<tool_call>ls\n</tool_call>", 4)).calls == [("ls", "{}")]
 
 
+def test_halves_of_surrogate_pairs_in_a_written_call_are_replaced() -> None:
+    said = r'<tool_call>{"name": "re\ud800ad", "arguments": "{\"path\": \"\udfffa\"}"}</tool_call>'
+    assert read(pieces(said, 9)).calls == [("re\ufffdad", '{"path": "\ufffda"}')]
+
+
 def test_two_written_calls_are_two() -> None:
     one = '<tool_call>{"name": "read", "arguments": {"path": "%s"}}</tool_call>'
     found = read(pieces(one % "a" + "\n" + one % "b", 9))
@@ -244,6 +249,8 @@ def test_a_written_call_that_was_cut_off_is_not_run() -> None:
         ('{"a": 1}}', {"a": 1}),
         ('{"a": 1}<|call|>', {"a": 1}),
         ('{"a": 1}\n</tool_call>', {"a": 1}),
+        ('{"a\\udfff": ["\\ud800b", "\\ud83d\\ude00"]}', {"a\ufffd": ["\ufffdb", "\U0001f600"]}),
+        ('{"\\ud800": 1, "\\udfff": 2}', None),
         ('{"a": 1} and more', None),
         ('{"a": 1', None),
         ('{"a": 1}{"b": 2}', None),

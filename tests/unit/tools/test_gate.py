@@ -2,8 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +15,7 @@ import pytest
 from agent_runtime.errors import MeshUnavailable, StoreError, ToolFailure
 from agent_runtime.ports import ToolContext, ToolResult, ToolSpec
 from agent_runtime.tools import Output, Tool, ToolGate, Verdict
+from agent_runtime.tools.core.contract import WRITE_REQUIREMENTS
 from agent_runtime.tools.core.deadline import Deadline
 
 from .doubles import answering, raising, tool
@@ -186,3 +191,19 @@ async def test_an_envelope_is_always_json(context: ToolContext) -> None:
         result = await run(answering(data), context)
         assert json.loads(json.dumps(result.envelope()).encode())["type"] == "output"
         json.dumps(result.envelope(), ensure_ascii=False).encode()
+
+
+async def test_a_writing_call_needs_no_thread_of_those_that_may_hang(context: ToolContext) -> None:
+    seen: list[str] = []
+    authors: Any = SimpleNamespace(begin=lambda _: seen.append("begin"), end=lambda _: seen.append("end"))
+    release = threading.Event()
+    pool = ThreadPoolExecutor(1)
+    pool.submit(release.wait, 10)
+    asyncio.get_running_loop().set_default_executor(pool)
+    try:
+        async with asyncio.timeout(5):
+            writes = replace(answering({"n": 1}), requires=WRITE_REQUIREMENTS)
+            await run(writes, context, ToolGate(authors=authors))
+    finally:
+        release.set()
+    assert seen == ["begin", "end"]

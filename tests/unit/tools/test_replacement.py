@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import time
+import tracemalloc
+from collections.abc import Callable
 
 import pytest
 
@@ -162,3 +165,63 @@ def test_the_cost_of_a_long_text_is_bounded() -> None:
     data = "\u2019" + "ab " * 100_000 + "\r\n"
     assert "is not in" in refusal(data, "'" + "ab " * MAX_TOLERANT)
     assert edit(data, "ab " * MAX_TOLERANT * 4 + "ab", "x\ny").startswith("\u2019x\r\ny")
+
+
+MANY = 200_000
+
+
+def peak(work: Callable[[], object]) -> tuple[float, int]:
+    """Return the seconds that the work takes, and the bytes of its own at its most."""
+    tracemalloc.start()
+    begun = time.monotonic()
+    try:
+        work()
+        return time.monotonic() - begun, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("data", "old", "new"),
+    [("a" * MANY, "a", "b"), ("a," * MANY, ",", ",\n"), ("a\r\n" * MANY, "a\n", "b\nc\n")],
+    ids=["one long line", "one line becomes many", "other line ends"],
+)
+def test_a_text_that_is_everywhere_is_replaced_in_one_pass(data: str, old: str, new: str) -> None:
+    seconds, most = peak(lambda: edit(data, old, new, every=True))
+    assert seconds < 2
+    assert most < 20 * len(data)
+
+
+def test_places_in_several_forms_are_replaced_one_by_one_up_to_a_bound() -> None:
+    both = "'\n\u2019\r\n\u2018"
+    begun = time.monotonic()
+    assert edit(f"{both}\r\n" * 20_000, "\u201b", "x\ny", every=True).startswith("x\ny\nx\r\ny\r\nx\r\ny\r\n")
+    assert time.monotonic() - begun < 4
+    assert "more than 100000 times" in refusal("\u2019" * 100_001, "'", every=True)
+
+
+def test_forms_that_cost_too_much_to_compare_are_refused() -> None:
+    forms = ["".join(form) for form in itertools.product("\u2018\u2019\u201a\u201b\u2032", repeat=5)]
+    begun = time.monotonic()
+    with pytest.raises(ToolFailure, match="too many forms"):
+        edit(" ".join(forms), "'" * 5, "b" * 3_900, every=True)
+    assert time.monotonic() - begun < 5
+
+
+def test_a_text_that_is_everywhere_is_refused_without_a_list_of_its_places() -> None:
+    seconds, most = peak(lambda: refusal("a" * MANY, "a"))
+    assert seconds < 1
+    assert most < 3 * MANY
+    assert f"occurs {MANY} times in it.txt, on lines 1, 1, 1, 1, 1, 1, 1, 1, ...;" in refusal("a" * MANY, "a")
+    assert "occurs more than 1000 times" in refusal("\u2019" * 2_000, "'")
+
+
+def test_a_result_that_is_too_large_is_not_made() -> None:
+    seconds, most = peak(lambda: refusal_of_size("a" * MANY, "a", "b" * 10_000))
+    assert seconds < 2
+    assert most < 20 * MANY
+
+
+def refusal_of_size(data: str, old: str, new: str) -> None:
+    with pytest.raises(ToolFailure, match="after the edit is"):
+        edit(data, old, new, every=True)

@@ -325,6 +325,41 @@ async def test_a_disk_that_fails_at_the_end_is_told(tmp_path: Path) -> None:
         assert b"hello" in b"".join(world.model.requests[-1][1])
 
 
+@pytest.mark.parametrize("refused", [0, 9], ids=["at once", "late"])
+async def test_a_turn_whose_parts_cannot_be_recorded_ends_without_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: int
+) -> None:
+    monkeypatch.setattr("agent_runtime.loop.execution.finalizer.RETRY_SECONDS", (0.0,))
+    monkeypatch.setattr("agent_runtime.loop.execution.finalizer.LATE_RETRY_SECONDS", 0.01)
+    gate = asyncio.Event()
+    good, bad = call(("c1", "echo", "{}")), call(("c2", "re\ud800ad", "{}"))
+    model = FakeModel([[gate.wait(), *good], bad, say("fine")])
+    async with World(tmp_path, model) as world:
+        refusals = iter(range(refused))
+
+        def locked(connection: Any, turn: Turn, now: int) -> None:
+            if next(refusals, None) is not None:
+                raise StoreError("database is locked")
+
+        turn = await world.send("hi")
+        turn.request = replace(turn.request, on_end=locked)
+        gate.set()
+        await world.ended(turn)
+        assert turn.end.outcome is not None
+        assert turn.end.outcome.error_code == "internal_error"
+        async with asyncio.timeout(10):
+            while await settled(world, turn) != "ended":
+                await asyncio.sleep(0.01)
+        row = await world.rows("SELECT outcome_json FROM turns WHERE message_id = ?", turn.message_id)
+        assert json.loads(row[0][0])["error_code"] == "internal_error"
+        assert "\ud800" not in json.dumps(turn.end.reply_parts, ensure_ascii=False)
+        spent = await world.rows("SELECT total_tokens FROM chat_sessions WHERE id = ?", turn.session.id)
+        assert spent[0][0] == 15
+        await world.ended(after := await world.send("still here?"))
+        assert after.end.outcome is not None
+        assert after.end.outcome.status == "complete"
+
+
 async def test_many_sessions_are_forgotten_and_found_again(tmp_path: Path) -> None:
     async with World(tmp_path) as world:
         first = await world.send("remember me", session="first")

@@ -12,7 +12,7 @@ import pytest
 from agent_common.protocol import Usage, chunks
 from agent_runtime.errors import ModelError
 from agent_runtime.loop import TurnLimits, UsageBudget
-from agent_runtime.loop.turn.model_call import LEAST_PIECE, MAX_ANSWER_CHARACTERS, MAX_STREAM_BYTES, _PartialAnswer
+from agent_runtime.loop.turn.model_call import LEAST_PIECE, MAX_ANSWER_BYTES, MAX_STREAM_BYTES, _PartialAnswer
 from agent_runtime.loop.turn.repeat_guard import STOP_AT, WARN_AT
 from agent_runtime.loop.turn.turn import LAST_STEP_TEXT
 from agent_runtime.mediation import ChannelGate
@@ -333,12 +333,22 @@ async def test_calls_without_a_completed_stream_are_not_run() -> None:
 
 def test_an_answer_of_many_short_pieces_is_too_long() -> None:
     answer = _PartialAnswer()
-    for _ in range(MAX_ANSWER_CHARACTERS // LEAST_PIECE):
+    for _ in range(MAX_ANSWER_BYTES // LEAST_PIECE):
         answer.count("x")
     answer.check_size(0)
     answer.count("")
     with pytest.raises(ModelError, match="is longer than"):
         answer.check_size(0)
+
+
+def test_the_bytes_of_an_answer_count_and_not_its_characters() -> None:
+    answer = _PartialAnswer()
+    answer.count("\U0001f600" * (MAX_ANSWER_BYTES // 4))
+    answer.check_size(0)
+    answer.count("x")
+    with pytest.raises(ModelError, match="is longer than"):
+        answer.check_size(0)
+    assert answer.received_characters == MAX_ANSWER_BYTES // 4 + 1
 
 
 async def test_a_turn_ends_when_its_stream_takes_too_much_memory() -> None:
