@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator
+from typing import Any
 from urllib.parse import unquote
 
 import httpx2
