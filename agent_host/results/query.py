@@ -56,9 +56,18 @@ def _read_page(connection: Connection, query: ResultQuery) -> FoundResults:
     return FoundResults(found)
 
 
+async def read_workspaces(database: HostDatabase, query: ResultQuery) -> list[str]:
+    """Return the workspaces whose results the query matches, at most two."""
+    found = _narrowed(select(task_results.c.workspace).distinct().order_by(task_results.c.workspace).limit(2), query)
+    return await database.run(lambda connection: list(connection.execute(found).scalars()))
+
+
 def _select(query: ResultQuery) -> Select[Any]:
+    return _narrowed(select(task_results).order_by(task_results.c.id.desc()).limit(query.limit + 1), query)
+
+
+def _narrowed(found: Select[Any], query: ResultQuery) -> Select[Any]:
     table = task_results
-    found = select(table).order_by(table.c.id.desc()).limit(query.limit + 1)
     if query.workspaces is not None:
         found = found.where(table.c.workspace.in_(query.workspaces))
     if query.users is not None:

@@ -12,7 +12,7 @@ from pydantic_core import to_json
 from sqlalchemy import Row
 
 from ..access import HostCaller, identify_person, visible_users
-from ..errors import Forbidden, InvalidRequest, NotFound
+from ..errors import Conflict, Forbidden, InvalidRequest, NotFound
 from ..http import JsonRoute
 from .query import ResultQuery
 from .records import AwaitedResult, Result, ResultPage, render_result
@@ -33,7 +33,8 @@ async def results(
     workspace: Annotated[str | None, Query(max_length=100, description="Only of this workspace")] = None,
     user: Annotated[str | None, Query(max_length=200, description="Only of this user's tasks")] = None,
     task_id: Annotated[
-        str | None, Query(max_length=200, description="The result of this task of the workspace alone")
+        str | None,
+        Query(max_length=200, description="The result of this task alone; with `workspace`, if several may have it"),
     ] = None,
     wait: Annotated[
         float, Query(ge=0, le=MAX_WAIT_SECONDS, description="Seconds to wait for it; 202 if it has not come")
@@ -51,16 +52,21 @@ async def results(
         page = await service.page(query)
         rendered = b",".join(map(render_result, page.rows))
         return _json_response(b'{"results":[%b],"next":%b}' % (rendered, to_json(page.next)))
-    if query.workspaces is None or len(query.workspaces) > 1:
-        why = "needs workspace: ids of tasks are unique in a workspace only, and another agent may have taken this one"
-        raise InvalidRequest.from_faults([("task_id", why)])
     one = replace(query, task_id=task_id, after=None, limit=1)
     found = await _wait(request, caller, one, wait) if wait else await service.find(one)
     if found is not None:
+        await _check_one_workspace(service, one)
         return _json_response(render_result(found))
     if wait:
         return _json_response(to_json(AwaitedResult(task_id=task_id, workspace=workspace)), 202)
     raise NotFound(f"there is no result of a task {task_id!r}")
+
+
+async def _check_one_workspace(service: ResultService, query: ResultQuery) -> None:
+    """Raise Conflict if agents of several workspaces have reported the task: an agent chooses its ids itself."""
+    if len(workspaces := await service.workspaces(query)) > 1:
+        why = f"{' and '.join(workspaces)} have reported a task {query.task_id!r}; name one with ?workspace="
+        raise Conflict(why, code="several_workspaces")
 
 
 async def _wait(request: Request, caller: HostCaller, query: ResultQuery, seconds: float) -> Row[Any] | None:

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Row
 
 from ..database import HostDatabase
-from .query import FoundResults, ResultQuery, read_results
+from .query import FoundResults, ResultQuery, read_results, read_workspaces
 
 
 class ResultService:
@@ -34,6 +34,10 @@ class ResultService:
         """Return the newest result that the query matches."""
         page = await read_results(self._database, query)
         return page.rows[0] if page.rows else None
+
+    async def workspaces(self, query: ResultQuery) -> list[str]:
+        """Return the workspaces whose results the query matches, at most two."""
+        return await read_workspaces(self._database, query)
 
     async def wait(self, query: ResultQuery, seconds: float) -> Row[Any] | None:
         """Return the result of the query's task once there is one; None if there is none in time."""

@@ -110,17 +110,20 @@ def test_a_scoped_token_sees_its_users_results_in_its_workspaces_only(host: Host
         assert stranger.get("/results").status_code == 401
 
 
-def test_a_task_is_named_with_its_workspace_where_another_may_have_taken_its_id(host: Host) -> None:
-    report(made(host, "hostile"), {"task_id": "report-1"})
-    made(host, "honest")
+def test_a_task_that_two_workspaces_have_reported_is_named_with_its_workspace(host: Host) -> None:
+    report(made(host, "honest"), {"task_id": "report-1", "user": "bob"})
     token = host.operator.post("/tokens", json={"user": "ann", "workspaces": ["hostile", "honest"]}).json()["token"]
     with host.client(token) as ann:
-        for client in (host.operator, ann):
-            for query in ({}, {"wait": 1}):
-                refused = client.get("/results", params={"task_id": "report-1", **query})
-                assert assert_problem(refused, 422, "invalid_request")["errors"][0]["field"] == "task_id"
-            one = {"workspace": "honest", "task_id": "report-1"}
-            assert_problem(client.get("/results", params=one), 404, "not_found")
+        one = {"task_id": "report-1"}
+        assert host.operator.get("/results", params=one).json()["workspace"] == "honest"
+        report(made(host, "hostile"), {"task_id": "report-1", "user": "ann"})
+        for query in (one, {**one, "wait": 1}):
+            why = assert_problem(host.operator.get("/results", params=query), 409, "several_workspaces")["detail"]
+            assert "honest and hostile" in why
+        for workspace in ("honest", "hostile"):
+            found = host.operator.get("/results", params={**one, "workspace": workspace}).json()
+            assert found["workspace"] == workspace
+        assert ann.get("/results", params=one).json()["workspace"] == "hostile", "hers alone"
 
 
 def test_a_token_of_several_users_sees_their_results_only(host: Host) -> None:
