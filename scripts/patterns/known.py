@@ -31,6 +31,7 @@ MADE_WHILE_RUNNING = {
     "agent_runtime/sessions/transfer/import_format.py shape": "an id, of a fixed length",
     "agent_runtime/tools/files/replacement.py _form(clusters[skipped - 1])": "one literal character, in its forms",
     "agent_runtime/tools/files/replacement.py _pattern(clusters)": "a few literal characters, without a repeat",
+    "agent_runtime/tools/files/replacement.py self.pattern": "a few literal characters, without a repeat",
     "agent_runtime/tools/files/replacement.py begins": "a few literal characters, without a repeat",
     "agent_runtime/tools/files/replacement.py found": "literal characters without a repeat, at most MAX_WORK in all",
     "agent_runtime/tools/files/replacement.py starts": "literals with 80 blanks between, MAX_LOOSE in all",
