@@ -66,7 +66,7 @@ async def test_an_answer_in_tiny_chunks_takes_about_its_bytes_and_is_passed_on_i
     scope: dict[str, Any] = {"type": "http", "method": "GET", "headers": []}
     reply = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + CHUNK * CHUNKS + b"0\r\n\r\n"
     async with answering(reply) as connection:
-        exchange = Exchange(scope, RequestBody(scope, receive), send, connection, b"")  # type: ignore[arg-type]
+        exchange = Exchange(scope, RequestBody(scope, receive), send, connection, b"", b"")  # type: ignore[arg-type]
         running = asyncio.create_task(exchange.run(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n", None))
         while connection.transport.is_reading():
             await asyncio.sleep(0.01)
