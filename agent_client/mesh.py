@@ -137,7 +137,8 @@ class Mesh:
     async def results(
         self, workspace: str | None = None, task_id: str | None = None, user: str | None = None
     ) -> AsyncGenerator[ResultRecord]:
-        """Yield the results of all tasks, the newest first; of a task of a workspace at most one."""
+        """Yield the results of all tasks, the newest first; with `task_id` at most one. Raises ApiError
+        `several_workspaces` if agents of several workspaces have reported that task, and none is named."""
         async for record in list_results(self._connection, workspace, task_id, user):
             yield record
 

@@ -54,7 +54,7 @@ def safe_json(value: Any, indent: int | None = None) -> str:
 
 
 def local_time(epoch_ms: int | None) -> str:
-    """Return a time of the API as a person reads it here. Whatever the number is, it never raises."""
+    """Return a time of the API in the reader's time zone. Any number has a text, also one that no calendar has."""
     if epoch_ms is None:
         return ""
     try:

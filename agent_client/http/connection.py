@@ -185,7 +185,7 @@ class Connection:
 
 
 async def _body(what: str, response: httpx2.Response, most: int) -> bytes:
-    """Read a body of at most so many bytes."""
+    """Read a body. Raises UnexpectedReply if it has more than `most` bytes."""
     pieces: list[bytes] = []
     size = 0
     async for piece in response.aiter_bytes():

@@ -46,7 +46,7 @@ def status_parts(known: Known, conversation: Conversation, *, online: bool) -> l
 
 
 def agent_now(known: Known, conversation: Conversation) -> str:
-    """Return the agent that answers the next message; empty if the session has not begun and nobody has said."""
+    """Return the agent that answers the next message; "" if the session has not begun and none was chosen."""
     return conversation.manifest or (known.session.agent if known.session else "")
 
 

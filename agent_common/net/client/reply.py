@@ -5,8 +5,8 @@ from __future__ import annotations
 import httptools
 
 MAX_HEAD_BYTES = 64 * 1024
-"""Most bytes of a head, and of what comes between two pieces of a body or after the last: chunk sizes with their
-extensions, and trailers."""
+"""Most bytes of a head; and of the chunk sizes, their extensions and the trailers that come without a piece of the body
+between them."""
 _FINAL, _LAST_STATUS = 200, 599
 """Statuses below are only announcements of a reply; there are none above."""
 

@@ -29,7 +29,7 @@ def replay_parts(parts: Sequence[dict[str, Any]]) -> Iterator[c.Chunk]:
     open_step = False
     not_shown = set(approvals_shown(parts))
     held: dict[str, list[c.Chunk]] = {}
-    """What comes after that which is shown with an approval, by its id."""
+    """The chunks that wait for the part that an approval is shown with, by the id of the approval."""
     for index, part in enumerate(parts):
         if part["type"] == "step-start":
             if open_step:

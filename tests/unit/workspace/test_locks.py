@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agent_runtime.workspace import PathLocks
 
-FILE = Path("/work/a.txt")
+FILE = Path("/srv/a.txt")
 
 
 async def test_who_waits_for_the_thread_of_a_cancelled_call_keeps_no_thread() -> None:

@@ -231,12 +231,12 @@ def test_what_is_written_is_read_again(contexts: list[Context]) -> None:
 
 def test_a_workspace_that_is_deleted_is_meant_nowhere(home: Path) -> None:
     """Where another one's folder is around its own, that is meant."""
-    folders = {"/work": "work", "/work/sub": "sub"}
+    folders = {"/srv/shop": "work", "/srv/shop/sub": "sub"}
     local = Context("local", "http://localhost:8420", "host", workspace="sub", folders=folders)
     other = replace(local, name="other", url="http://localhost:1")
     known = Contexts((local, other), "local").forgetting(local.url, "sub")
-    assert known == Contexts((replace(local, workspace=None, folders={"/work": "work"}), other), "local")
-    assert known.get("local").workspace_in(Path("/work/sub")) == "work"
+    assert known == Contexts((replace(local, workspace=None, folders={"/srv/shop": "work"}), other), "local")
+    assert known.get("local").workspace_in(Path("/srv/shop/sub")) == "work"
     assert known.get("local").workspace_in(Path("/elsewhere")) is None
 
 
