@@ -10,7 +10,7 @@ import json
 import re
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TextIO
@@ -91,6 +91,11 @@ class Output:
     def text(self, text: str) -> None:
         """Write text as it comes, without a line end of its own."""
         _write(safe_text(text))
+
+    def answer(self, result: Mapping[str, Any]) -> None:
+        """Write what a task has answered: text as it is, anything else as JSON."""
+        text = result.get("text") if result.keys() == {"text"} else None
+        self.text((text if isinstance(text, str) else safe_json(result, indent=2)) + "\n")
 
     def line(self, text: str = "") -> None:
         """Write one line."""

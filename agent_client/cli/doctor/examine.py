@@ -10,9 +10,10 @@ from ..errors import CliError
 from .agents import check_agent, check_agents
 from .files import check_contexts, check_data_dir
 from .finding import Finding, error
-from .host import Server, check_model, check_reachable, check_token, open_client
+from .host import Server, check_reachable, check_token, open_client
 from .local_host import check_local_host
 from .machine import check_packages, check_proxies, check_python, check_sandbox
+from .model import check_model
 
 LOCAL: Sequence[Callable[[], list[Finding]]] = (
     check_python,

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import httpx2
 
 SECONDS = 10.0
-MODEL_SECONDS = 60.0
 MOST_SKEW = 5.0
 """Seconds. Beyond them deadlines and expiries mean something else at the other end."""
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -58,7 +57,7 @@ async def check_reachable(server: Server) -> Finding:
         start = a_host if server.target.kind == "host" else f"`agent-runtime serve` starts an agent, and {a_host}"
     try:
         answer = await server.get("/readyz")
-        known: Any = _content(answer)
+        known: Any = content(answer)
         reasons = known["reasons"]
     except httpx2.HTTPError as failure:
         return error("reachable", f"{url} does not answer: {failure or type(failure).__name__}", start)
@@ -75,7 +74,7 @@ async def check_token(server: Server) -> list[Finding]:
     asked = time.time()
     answer = await server.get("/version")
     if answer.status_code == 401:
-        text = _content(answer).get("detail", "it is not known")
+        text = content(answer).get("detail", "it is not known")
         if server.target.kind is None:  # without the right token neither says what it is
             fix = f"of an agent, give its AGENT_TOKEN in that variable, or with --token-file; of a host, {_ANOTHER}"
             return [error("token", f"what answers refuses the token: {text}", fix)]
@@ -85,7 +84,7 @@ async def check_token(server: Server) -> list[Finding]:
     if answer.status_code == 404:
         fix = "install the same version on both ends, then restart the host"
         return [ok("token", "accepted"), warning("version", "the host is older than this command", fix)]
-    known = _content(answer)
+    known = content(answer)
     skew = known["now"] / 1000 - (asked + time.time()) / 2
     return [ok("token", "the host knows the operator's token"), _check_version(known["version"]), _check_clock(skew)]
 
@@ -105,48 +104,8 @@ def _check_clock(skew: float) -> Finding:
     return ok("clock", "both clocks agree")
 
 
-async def check_model(server: Server, model: str) -> Finding:
-    """Have the model answer one short message, through the host. It costs what those few words cost."""
-    import httpx2
-
-    body = {"model": model, "messages": [{"role": "user", "content": "Answer with the one word: ok"}]}
-    url = f"{server.target.url.rstrip('/')}/v1/chat/completions"
-    try:
-        answer = await server.http.post(url, json=body, timeout=MODEL_SECONDS)
-    except httpx2.HTTPError as failure:
-        return error("model", f"{model} does not answer: {failure or type(failure).__name__}", "try again later")
-    if answer.is_success:
-        return ok("model", f"{model} answers")
-    fault = _openai_error(answer)
-    return error("model", f"{model}: {fault.get('message', answer.status_code)}", _model_fix(answer.status_code, fault))
-
-
-def _content(answer: httpx2.Response) -> Any:
+def content(answer: httpx2.Response) -> Any:
     """Return the JSON of an answer. Raises ValueError."""
     from agent_common.json_reader import JsonLimits, read_json
 
     return read_json(answer.content, JsonLimits(1 << 20))
-
-
-def _openai_error(answer: httpx2.Response) -> dict[str, Any]:
-    try:
-        found: Any = _content(answer)["error"]
-    except (ValueError, KeyError, TypeError):
-        return {}
-    return found if isinstance(found, dict) else {}  # pyright: ignore[reportUnknownVariableType]
-
-
-def _model_fix(status: int, fault: dict[str, Any]) -> str:
-    again = "`agent down`, then `agent up --provider openai-compatible"
-    code = str(fault.get("code"))
-    if code == "provider_auth":
-        return f"the key is wrong: {again}` asks for another, or takes OPENAI_API_KEY"
-    if code in ("provider_unreachable", "provider_timeout", "provider_dropped"):
-        return f"is the address right, and the network there? {again} --base-url URL` sets another"
-    if "model" in code or (status == 404 and "model" in str(fault.get("message")).lower()):
-        return f"the provider does not have the model: {again} --model NAME` sets another"
-    if status == 404:
-        return f"the base URL is probably wrong, it often ends in /v1: {again} --base-url URL` sets another"
-    if status == 429:
-        return "the provider's quota is used up: see your account there"
-    return "see the provider's message; `agent logs` and the host's log say more"

@@ -8,15 +8,25 @@ from .check_model import check_model
 from .choose_model import ModelOptions, choose_model
 from .folders import FOLDER_SETTING, find_workspace, id_of, open_folder
 from .host_process import LOG_NAME, log_tail, start_host, stop_host, why_there
-from .model_choice import ModelChoice, ignored_variables, load_choice, models_in_words, saved_if_it_works
+from .model_choice import (
+    VARIABLES,
+    ModelChoice,
+    Provider,
+    ignored_variables,
+    load_choice,
+    models_in_words,
+    saved_if_it_works,
+)
 from .operator_token import ensure_operator_token, operator_token_file
 from .up_lock import one_at_a_time
 
 __all__ = [
     "FOLDER_SETTING",
     "LOG_NAME",
+    "VARIABLES",
     "ModelChoice",
     "ModelOptions",
+    "Provider",
     "RunningHost",
     "check_model",
     "choose_model",

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ...output import local_time, safe_json
+from ...output import local_time
 from ...run import Invocation, command
 
 app = typer.Typer(help="List tasks, read one, cancel one.", rich_markup_mode=None)
@@ -47,7 +47,7 @@ async def show(call: Invocation, task: TaskId) -> None:
     if record.error:
         call.output.line(f"error: {record.error}")
     if record.result is not None:
-        call.output.text(safe_json(record.result, indent=2) + "\n")
+        call.output.answer(record.result)
 
 
 @app.command()

@@ -8,7 +8,7 @@ import typer
 
 from ...contexts import open_mesh
 from ...errors import UsageError
-from ...output import local_time, safe_json
+from ...output import local_time
 from ...run import Invocation, command
 
 app = typer.Typer(help="List a host's work, read one, cancel one.", rich_markup_mode=None)
@@ -43,17 +43,18 @@ async def work(
 @app.command()
 @command
 async def show(call: Invocation, work: WorkId) -> None:
-    """Print the record of work, with its result."""
+    """Print a piece of work: its status, its answer."""
     async with call.mesh() as mesh:
         record = await mesh.work.get(work)
     if call.output.json:
         call.output.document(record.model_dump(mode="json"))
         return
     call.output.line(f"work {record.request_id} of {record.workspace}: {record.status}, {record.attempts} attempts")
-    if record.error:
-        call.output.line(f"error: {record.error}")
-    if record.result is not None:
-        call.output.text(safe_json(record.result.model_dump(mode="json"), indent=2) + "\n")
+    result = record.result
+    if error := record.error or (result and result.error):
+        call.output.line(f"error: {error}")
+    if result is not None and result.content is not None:
+        call.output.text(f"{result.content}\n")
 
 
 @app.command()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...errors import DONE, FAILED, LIMIT
-from ...output import local_time, print_error, safe_json
+from ...output import local_time, print_error
 from ...run import Invocation, command
 from .options import TeamOption
 
@@ -95,8 +95,7 @@ async def ask(
     if call.output.json:
         call.output.document(reply.model_dump(mode="json"))
     elif reply.response is not None:
-        text = reply.response.get("text") if reply.response.keys() == {"text"} else None
-        call.output.text((text if isinstance(text, str) else safe_json(reply.response, indent=2)) + "\n")
+        call.output.answer(reply.response)
     if reply.status == "completed":
         return DONE
     print_error(f"{reply.status}: {reply.error}; `agent work show {reply.request_id}` has its record")

@@ -122,7 +122,9 @@ def test_tasks_and_work_are_listed_read_and_cancelled(world: World, cli: Cli) ->
     assert cli("tasks", "show", "nothing", code=1).err.startswith("agent: unknown_task")
     assert [work, "ada", "resulted"] in [row[:3] for row in cli("work", "-w", "ada").rows]
     assert cli("work", "show", work, "--json").json["result"]["status"] == "completed"
-    assert cli("work", "show", work).out.startswith(f"work {work} of ada: resulted")
+    heading, answer = cli("work", "show", work).out.splitlines()
+    assert heading == f"work {work} of ada: resulted, 1 attempts"
+    assert answer == '{"result": {"orders": 3}}', "what the agent said, not the record around it"
     assert cli("work", "cancel", work).out == "resulted\n"
     assert "--user" in cli("work", "--user", "ann", code=2).err
     cli("context", "add", "here", world.host.url, "--token-file", f"{cli.env['HOME']}/token", "-w", "other")

@@ -326,6 +326,19 @@ def test_14_a_key_a_model_and_a_provider_that_are_wrong(machine: Machine) -> Non
     says(machine.findings(), "model", "cannot be reached|unreachable|reached", "openai-compatible --base-url URL` sets")
 
 
+@pytest.mark.slow
+def test_14_a_wrong_key_of_the_provider_that_was_chosen(machine: Machine) -> None:
+    def answer(request: BaseHTTPRequestHandler) -> tuple[int, bytes]:
+        request.rfile.read(int(request.headers.get("content-length", 0)))
+        refusal = b'{"type": "error", "error": {"type": "authentication_error", "message": "invalid x-api-key"}}'
+        return (404, b"{}") if request.command == "GET" else (401, refusal)
+
+    with serving(answer) as url:
+        machine.up("--provider", "anthropic", "--base-url", url, ANTHROPIC_API_KEY=FAKE_KEY)
+        fix = "agent up --provider anthropic` asks for another, or takes ANTHROPIC_API_KEY"
+        says(machine.findings(), "model", "invalid x-api-key", fix)
+
+
 # ---------------------------------------------------------------- agents
 
 
