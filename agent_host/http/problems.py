@@ -21,6 +21,8 @@ log = structlog.get_logger(__name__)
 
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 _CODES = {404: "not_found", 405: "method_not_allowed"}
+_OF_AN_AGENT = ("task", "chat", "status", "result", "sessions")
+"""What the routes begin with that people look for at an agent first."""
 
 
 def install(app: FastAPI) -> None:
@@ -75,8 +77,7 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
         return render_body_refused(error, request.url.path)
     text = f"{request.method} {request.url.path}: {error.detail}"
     if error.status_code == 404:
-        where = "GET /healthz says whether the host is there, GET /openapi.json lists all routes"
-        text = f"there is no route {request.method} {request.url.path}; {where}"
+        text = _no_route(request.method, request.url.path)
     wrapped = RequestError(
         text,
         code=_CODES.get(error.status_code, "bad_request"),
@@ -84,6 +85,13 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
     )
     wrapped.status = error.status_code
     return render(wrapped, request.url.path)
+
+
+def _no_route(method: str, path: str) -> str:
+    where = "GET /healthz says whether the host is there, GET /openapi.json lists all routes"
+    if path.removeprefix("/").partition("/")[0] in _OF_AN_AGENT:
+        where = f"an agent's is /workspaces/WORKSPACE/api{path} here"
+    return f"there is no route {method} {path}; {where}"
 
 
 async def _on_invalid(request: Request, error: Exception) -> Response:

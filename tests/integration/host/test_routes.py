@@ -44,6 +44,8 @@ def test_operator_routes(host: Host, agent: httpx.Client, method: str, path: str
 def test_errors_of_all_routes_have_one_shape(host: Host) -> None:
     missing = assert_problem(host.operator.get("/nowhere"), 404, "not_found")
     assert missing["detail"].startswith("there is no route GET /nowhere; GET /healthz says")
+    of_an_agent = assert_problem(host.operator.post("/chat/stream"), 404, "not_found")
+    assert of_an_agent["detail"].endswith("an agent's is /workspaces/WORKSPACE/api/chat/stream here")
     assert_problem(host.operator.delete("/usage"), 405, "method_not_allowed")
     wrong = assert_problem(host.operator.get("/usage", params={"limit": "many"}), 422, "invalid_request")
     assert wrong["errors"][0]["field"] == "limit"
