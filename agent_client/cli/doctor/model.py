@@ -52,8 +52,8 @@ def _fix(server: Server, status: int, fault: dict[str, Any]) -> str:
     if "model" in code or (status == 404 and "model" in str(fault.get("message")).lower()):
         return f"the provider does not have the model: {again} --model NAME` sets another"
     if status == 404:
-        ends = ", it often ends in /v1" if provider == "openai-compatible" else ""
-        return f"the base URL is probably wrong{ends}: {again} --base-url URL` sets another"
+        hint = ", it often ends in /v1" if provider == "openai-compatible" else ""
+        return f"the base URL is probably wrong{hint}: {again} --base-url URL` sets another"
     if status == 429:
         return "the provider's quota is used up: see your account there"
     return "see the provider's message; `agent logs` and the host's log say more"
