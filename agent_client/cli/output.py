@@ -94,7 +94,7 @@ class Output:
 
     def answer(self, result: Mapping[str, Any]) -> None:
         """Write what a task has answered: text as it is, anything else as JSON."""
-        text = result.get("text") if result.keys() == {"text"} else None
+        text = result.get("text") if len(result) == 1 else None
         self.text((text if isinstance(text, str) else safe_json(result, indent=2)) + "\n")
 
     def line(self, text: str = "") -> None:

@@ -21,7 +21,7 @@ from agent_common.telemetry import logger
 
 from ..errors import StartError
 from ..settings import Settings
-from .memory_tuning import limit_malloc_arenas
+from .memory_tuning import tune_malloc
 from .startup_app import StartupApp
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def serve(settings: Settings) -> None:
     """Runs until SIGTERM or SIGINT. Raises StartError when it cannot start."""
     import uvloop
 
-    limit_malloc_arenas()
+    tune_malloc()
     connections = min(MAX_CONNECTIONS, raise_file_limit() // 2)  # the others: database, calls, commands, files
     with contextlib.ExitStack() as stack:
         listening = [stack.enter_context(one) for one in _listen(settings)]

@@ -5,11 +5,15 @@ from __future__ import annotations
 import ctypes
 from contextlib import suppress
 
-_ARENA_MAX = -8
+_ARENA_MAX, _MMAP_THRESHOLD = -8, -3
 """Of mallopt(3)."""
+_LARGE_BLOCK = 128 * 1024
 
 
-def limit_malloc_arenas() -> None:
-    """Threads share one heap, in place of one for each that is never as full. Before any thread is there."""
+def tune_malloc() -> None:
+    """Have threads share one heap, in place of one for each that is never as full, and large blocks stay out of it, so
+    that they go back to the system; left alone, malloc puts ever larger ones into it. Before any thread is there."""
     with suppress(AttributeError):  # not glibc
-        ctypes.CDLL(None).mallopt(_ARENA_MAX, 1)
+        libc = ctypes.CDLL(None)
+        libc.mallopt(_ARENA_MAX, 1)
+        libc.mallopt(_MMAP_THRESHOLD, _LARGE_BLOCK)

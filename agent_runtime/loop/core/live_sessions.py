@@ -30,8 +30,6 @@ MAIN_ALIAS = "main"
 """The alias of a principal's default session."""
 MAX_VIEW_BYTES = 64 * 1024 * 1024
 MAX_SESSIONS = 1024
-EVICT_EVERY = 8
-"""Sessions are evicted once per this many additions, because counting their size visits all of them."""
 
 
 @dataclass(slots=True, eq=False)
@@ -122,7 +120,6 @@ class LiveSessions:
         self.draft = draft
         self._known: OrderedDict[str, LiveSession] = OrderedDict()
         self._aliases: dict[tuple[str, str], str] = {}
-        self._added_count = 0
         self._lock = asyncio.Lock()
 
     async def find_or_create(self, principal: str, name: str | None, agent: str = DEFAULT) -> LiveSession:
@@ -256,9 +253,7 @@ class LiveSessions:
         self._known[session.id] = session
         for alias in session.aliases:
             self._map_name(session, alias)
-        self._added_count += 1
-        if self._added_count % EVICT_EVERY == 0:
-            self._shrink()
+        self._shrink()
 
     def _map_name(self, session: LiveSession, name: str) -> None:
         key = (session.principal, name)

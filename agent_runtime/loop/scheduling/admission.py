@@ -38,6 +38,8 @@ MAX_TURNS = 10_000
 them."""
 KEPT_BYTES = 128 * 1024 * 1024
 """Memory of the messages and streams of all turns that have not ended. The next process keeps them again."""
+STREAM_BYTES = 48 * 1024 * 1024
+"""Memory of the streams of all turns that run. A stream is kept several times over while its reply is recorded."""
 
 
 class Admission:
@@ -204,6 +206,11 @@ class Admission:
             await asyncio.wait(running, timeout=CANCEL_SECONDS)
         for turn in self.queues.all():
             turn.stream.interrupt()
+
+    def stream_fits(self, turn: Turn) -> bool:
+        """Whether the stream of a running turn may grow: it takes no more than all streams leave free."""
+        others = sum(one.stream.size for one in self.queues.turns("running") if one is not turn)
+        return fits_share(STREAM_BYTES - others - turn.stream.size, turn.stream.size)
 
     # -- slots
 

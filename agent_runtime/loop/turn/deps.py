@@ -31,6 +31,10 @@ class TurnServices(Protocol):
     @property
     def price_check(self) -> PriceCheck | None: ...
 
+    def stream_fits(self, turn: Turn) -> bool:
+        """Whether the stream of a running turn may grow."""
+        ...
+
 
 class ReplyRecorder(Protocol):
     """Saves the chunks that a turn has yielded."""

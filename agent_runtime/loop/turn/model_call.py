@@ -50,8 +50,8 @@ MAX_ANSWER_BYTES = 8 * 1024 * 1024
 """Maximum bytes of one answer in UTF-8; a longer one is treated as a provider failure."""
 LEAST_PIECE = 16
 """Bytes that a piece of an answer counts at least: each is an event of its own for those who follow the turn."""
-MAX_STREAM_BYTES = 64 * 1024 * 1024
-"""Memory of the stream of one turn, with all its answers and calls."""
+CHECK_EVERY = 256 * 1024
+"""Bytes by which the stream of a turn grows until it is compared with those of the others again."""
 
 _AnswerEvent = AnswerPiece | Retrying
 
@@ -74,12 +74,10 @@ class _PartialAnswer:
         size = len(text) if text.isascii() else len(text.encode(errors="replace"))
         self.size += max(size, LEAST_PIECE)
 
-    def check_size(self, stream_bytes: int) -> None:
-        """Raise ModelError if the answer is too long, or the stream of its turn too large."""
+    def check_size(self) -> None:
+        """Raise ModelError if the answer is too long."""
         if self.size > MAX_ANSWER_BYTES:
             raise ModelError(f"the model's answer is longer than {MAX_ANSWER_BYTES} bytes")
-        if stream_bytes > MAX_STREAM_BYTES:
-            raise ModelError(f"the stream of this turn takes more than {MAX_STREAM_BYTES} bytes of memory")
 
 
 class ModelCall:
@@ -96,6 +94,8 @@ class ModelCall:
         """Whether the model call that failed had begun to answer."""
         self._host_returns = 0
         """How often the call was repeated because the host was away."""
+        self._checked_stream = 0
+        """Bytes of the turn's stream when it was last compared with those of the others."""
 
     async def ask(self, step: Step, *, tools_allowed: bool) -> AsyncIterator[c.Chunk]:
         """Get one answer. Compacts first if the conversation is too long, compacts and repeats if the provider refuses
@@ -188,12 +188,23 @@ class ModelCall:
                         self.turn.retry.clear()
                     for chunk in self._chunks_of_event(answer, event):
                         yield chunk
-                    answer.check_size(self.turn.stream.size)
+                    answer.check_size()
+                    self._check_stream()
         except (ModelError, asyncio.CancelledError):
             self._answer_began = answer.received_characters > 0
             if answer.received_characters:  # the provider reports no usage for an interrupted answer
                 self.budget.spend(self._estimate(answer), cut_off=True)
             raise
+
+    def _check_stream(self) -> None:
+        """Raise ModelError if the streams of all turns that run take too much memory, and this one more than its
+        share."""
+        size = self.turn.stream.size
+        if size < self._checked_stream + CHECK_EVERY:
+            return
+        self._checked_stream = size
+        if not self.deps.services.stream_fits(self.turn):
+            raise ModelError("the turns that run stream too much at once, this one more than its share")
 
     def _estimate(self, answer: _PartialAnswer) -> Usage:
         usage = Usage.estimated_from_bytes(self.deps.view.size, answer.received_characters)

@@ -200,6 +200,9 @@ def new_turn(**fields: Any) -> Turn:
 _PARTS = dataclasses.fields(TurnRequest), dataclasses.fields(TurnEnd)
 
 
+MAX_STREAM_BYTES = 32 * 1024 * 1024
+
+
 @dataclass(frozen=True)
 class BareServices:
     """Fills TurnServices."""
@@ -208,6 +211,9 @@ class BareServices:
     parallel_tools: int = 2
     learnings: Learnings = field(default_factory=NoLearnings)
     price_check: PriceCheck | None = None
+
+    def stream_fits(self, turn: Turn) -> bool:
+        return turn.stream.size <= MAX_STREAM_BYTES
 
 
 @dataclass

@@ -10,6 +10,7 @@ import pytest
 
 from agent_runtime.loop import MIGRATIONS, Admission, EventBus, Turn
 from agent_runtime.loop.core.turn_state import TurnOutcome
+from agent_runtime.loop.scheduling.admission import STREAM_BYTES
 from agent_runtime.store import Database
 from agent_testing import ManualClock
 from tests.unit.loop.support import conversation, new_turn
@@ -42,6 +43,9 @@ class Turns:
             await self.admission.admit(turn, lambda _: lambda _: None)
             await asyncio.sleep(0)
 
+    def turn(self, name: str) -> Turn:
+        return self._known[name]
+
     async def end(self, *names: str) -> None:
         for name in names:
             self._ends[name].set()
@@ -73,3 +77,18 @@ async def test_whoever_waits_with_the_fewest_turns_is_next_until_all_have_their_
     assert turns.began[4:] == ["b1", "b2", "a5", "a6"]
     await turns.end("b1")
     assert turns.began[8:] == ["b3"]
+
+
+async def test_a_stream_takes_no_more_than_those_of_all_turns_that_run_leave_free(turns: Turns) -> None:
+    await turns.admit("a1", "b1")
+    a, b = turns.turn("a1"), turns.turn("b1")
+    a.stream.size = STREAM_BYTES // 2
+    assert not turns.admission.stream_fits(a), "half is free, and the last byte of it is for others"
+    a.stream.size -= 1
+    assert turns.admission.stream_fits(a)
+    b.stream.size = STREAM_BYTES // 8
+    assert not turns.admission.stream_fits(a)
+    assert turns.admission.stream_fits(b), "the small one goes on"
+    await turns.end("a1")
+    b.stream.size = STREAM_BYTES // 2 - 1
+    assert turns.admission.stream_fits(b), "what has ended leaves its part"

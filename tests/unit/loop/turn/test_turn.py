@@ -12,7 +12,7 @@ import pytest
 from agent_common.protocol import Usage, chunks
 from agent_runtime.errors import ModelError
 from agent_runtime.loop import TurnLimits, UsageBudget
-from agent_runtime.loop.turn.model_call import LEAST_PIECE, MAX_ANSWER_BYTES, MAX_STREAM_BYTES, _PartialAnswer
+from agent_runtime.loop.turn.model_call import LEAST_PIECE, MAX_ANSWER_BYTES, _PartialAnswer
 from agent_runtime.loop.turn.repeat_guard import STOP_AT, WARN_AT
 from agent_runtime.loop.turn.turn import LAST_STEP_TEXT
 from agent_runtime.mediation import ChannelGate
@@ -27,7 +27,7 @@ from agent_runtime.ports import (
     ToolSpec,
 )
 from agent_runtime.sessions import NOTICE, RETRY
-from tests.unit.loop.support import FakeModel, FakeTools, Played, call, new_turn, play, say, spec
+from tests.unit.loop.support import MAX_STREAM_BYTES, FakeModel, FakeTools, Played, call, new_turn, play, say, spec
 
 ONE = ("c1", "echo", '{"a": 1}')
 
@@ -335,19 +335,19 @@ def test_an_answer_of_many_short_pieces_is_too_long() -> None:
     answer = _PartialAnswer()
     for _ in range(MAX_ANSWER_BYTES // LEAST_PIECE):
         answer.count("x")
-    answer.check_size(0)
+    answer.check_size()
     answer.count("")
     with pytest.raises(ModelError, match="is longer than"):
-        answer.check_size(0)
+        answer.check_size()
 
 
 def test_the_bytes_of_an_answer_count_and_not_its_characters() -> None:
     answer = _PartialAnswer()
     answer.count("\U0001f600" * (MAX_ANSWER_BYTES // 4))
-    answer.check_size(0)
+    answer.check_size()
     answer.count("x")
     with pytest.raises(ModelError, match="is longer than"):
-        answer.check_size(0)
+        answer.check_size()
     assert answer.received_characters == MAX_ANSWER_BYTES // 4 + 1
 
 
