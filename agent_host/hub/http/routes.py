@@ -56,7 +56,8 @@ async def link(socket: WebSocket) -> None:
     caller = await guard.authenticate(socket.scope, scoped=True)
     rights = rights_of(caller, speaking_user(caller, socket.scope["headers"]), socket.app.state.teams)
     await socket.accept()
-    await SocketLink(_hub(socket), socket, rights).run(_wait_for_change(guard, socket, caller))
+    served = SocketLink(_hub(socket), socket, rights, socket.app.state.held, caller.agent_id)
+    await served.run(_wait_for_change(guard, socket, caller))
 
 
 async def _wait_for_change(guard: AccessGuard, socket: WebSocket, caller: HostCaller) -> None:

@@ -13,6 +13,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from agent_common.http import abort_connection
 from agent_common.json_reader import JsonLimits, JsonRefused, read_json, run_by_size
+from agent_common.net import ShareCounter
 from agent_common.protocol import is_object
 from agent_common.protocol.hub import MAX_FRAME, Frame, ProtocolError, error_frame, frame_of
 
@@ -48,8 +49,11 @@ class Linkable(Protocol):
 class SocketLink:
     """One link. `run` serves it until it ends."""
 
-    def __init__(self, hub: Linkable, socket: WebSocket, rights: LinkRights) -> None:
-        self._socket, self._outbox = socket, Outbox()
+    def __init__(
+        self, hub: Linkable, socket: WebSocket, rights: LinkRights, held: ShareCounter | None = None, holder: str = ""
+    ) -> None:
+        """`held`: counts the bytes that wait to be read, by the holders of links."""
+        self._socket, self._outbox = socket, Outbox(held, holder)
         self._connection = hub.connect(self._outbox.put, rights, self._outbox)
         self._who = rights.identity or "operator"
 
@@ -87,7 +91,7 @@ class SocketLink:
     async def _send(self) -> None:
         while True:
             data = await self._outbox.take()
-            if self._outbox.is_given_up:
+            if data is None:
                 log.warning("hub_link_cut", link=self._who, why="it asks more than it reads")
                 return
             try:

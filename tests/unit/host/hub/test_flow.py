@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from agent_common.backoff import Backoff
+from agent_common.net import ShareCounter
 from agent_common.protocol.hub import EV_TEXT, Envelope, NotifyFrame, SubscribeFrame, decode_frame
 from agent_host.hub import Hub, HubLimits
 from agent_host.hub.delivery.inbox import MOST_LOADED
@@ -31,8 +32,8 @@ class SlowLink(RawLink):
         self._reading = asyncio.create_task(self._read())
 
     async def _read(self) -> None:
-        while True:
-            self._take(decode_frame(await self.outbox.take()))
+        while (data := await self.outbox.take()) is not None:
+            self._take(decode_frame(data))
             if self.outbox.sent():
                 self.link.pump()
 
@@ -225,3 +226,22 @@ def test_a_client_that_asks_and_never_reads_is_given_up() -> None:
     assert MOST // len(TEXT) - 50 < count <= MOST // len(TEXT) + 1
     outbox.put(frame)
     assert len(outbox._frames) == count
+
+
+async def test_the_links_of_one_holder_share_what_waits() -> None:
+    held = ShareCounter(10 * len(TEXT))
+    first, second, other = Outbox(held, "a"), Outbox(held, "a"), Outbox(held, "b")
+    frame = NotifyFrame(envelope=Envelope(session_id="s", event_type="x", event_data={"text": TEXT}), recipient_id="x")
+    for _ in range(4):
+        first.put(frame)
+    second.put(frame)
+    assert second.is_given_up, "half is the share of one holder"
+    assert await second.take() is None
+    other.put(frame)
+    assert not other.is_given_up
+    assert await first.take() is not None
+    first.sent()
+    assert held.held("a") == 3 * held.held("b")
+    for outbox in (first, second, other):
+        outbox.close()
+    assert held.free == 10 * len(TEXT)
