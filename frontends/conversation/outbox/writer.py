@@ -160,7 +160,9 @@ class ChatWriter:
             await self._wait_for_turn()
             if (draft := self.drafts.get(post.key)) is None:  # its turn has not been taken up yet, or is over
                 return False
-            if not (pieces := draft.render()):  # what it has shown before stays until it has something else
+            if not (
+                pieces := self._render(post.key, draft)
+            ):  # what it has shown before stays until it has something else
                 return False
         if (change := next_change(post, pieces, newest)) is not None:
             await self._wait_for_turn()
@@ -170,6 +172,15 @@ class ChatWriter:
             return False
         await self._database.run(lambda connection: end_post_in(connection, post))
         return True  # the next reply of its session may begin
+
+    def _render(self, key: str, draft: Draft) -> Sequence[Piece]:
+        """Return how the post of a turn that runs looks. One that cannot be drawn holds up no other of its chat."""
+        try:
+            return draft.render()
+        except Exception:
+            log.exception("a reply cannot be drawn", bot=self._bot, chat=self._chat_id)
+            self.drafts.pop(key)
+            return ()
 
     async def _wait_for_turn(self) -> None:
         """Wait until the platform allows another change in the chat."""

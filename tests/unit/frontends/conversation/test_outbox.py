@@ -119,6 +119,34 @@ async def test_a_turn_that_always_has_news_holds_up_no_other_post(tmp_path: Path
     await database.aclose()
 
 
+async def test_a_draft_that_cannot_be_drawn_holds_up_no_other_post(tmp_path: Path) -> None:
+    platform, database = MemoryPlatform(edit_seconds=0.001), await opened(tmp_path)
+    await add(database, "a", None)
+    await add(database, "b", None)
+    await add(database, "answer", [Piece("/status")])
+    one, drawn = writer(platform, database), 0
+
+    def draw() -> list[Piece]:
+        nonlocal drawn
+        drawn += 1
+        raise ValueError("no text")
+
+    one.drafts["a"] = Draft(draw, typing=False)
+    one.drafts["b"] = Draft(lambda: [Piece("working")], typing=False)
+    task = asyncio.create_task(one.run())
+    async with asyncio.timeout(60):
+        while set(platform.shown()) != {"/status", "working"}:
+            await asyncio.sleep(0.001)
+        assert drawn == 1
+        await database.run(lambda c: change_post_in(c, "a", [Piece("done")]))
+        await database.run(lambda c: change_post_in(c, "b", [Piece("done too")]))
+        del one.drafts["b"]
+        one.wake()
+        await task
+    assert set(platform.shown()) == {"/status", "done", "done too"}
+    await database.aclose()
+
+
 async def test_a_lost_message_is_looked_for_before_another_is_sent(tmp_path: Path) -> None:
     platform, database = MemoryPlatform(), await opened(tmp_path)
 
