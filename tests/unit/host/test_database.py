@@ -8,15 +8,11 @@ from pathlib import Path
 
 import pytest
 from alembic import command
-from alembic.autogenerate import compare_metadata
 from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, insert, select
 
 from agent_host.database import HostDatabase, channels, model_calls, open_database, tokens, workspaces
 from agent_host.database.migrate import HEAD
-from agent_host.database.tables import metadata
 from agent_host.errors import StartError
 
 MIGRATIONS = Path(__file__).parents[3] / "agent_host/database/migrations"
@@ -30,19 +26,6 @@ def refusal(text: str) -> str:
     with pytest.raises(StartError) as caught:
         open_database(text)
     return caught.value.message
-
-
-def differences(connection: Connection) -> object:
-    return compare_metadata(MigrationContext.configure(connection), metadata)
-
-
-def test_the_migrations_make_the_tables_of_the_code(tmp_path: Path) -> None:
-    with closing(open_database(url(tmp_path))) as database:
-        assert database.run_sync(differences) == []
-
-
-def test_head_is_the_newest_revision() -> None:
-    assert ScriptDirectory(str(MIGRATIONS)).get_current_head() == HEAD
 
 
 def test_a_database_is_private_and_ready_for_company(tmp_path: Path) -> None:
