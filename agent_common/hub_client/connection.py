@@ -170,7 +170,8 @@ class Connection:
     # ---------------------------------------------------------------- the link
 
     async def _run(self) -> None:
-        """Take frames, and open the link again when it breaks."""
+        """Take frames, and open the link again when it breaks. An error that nobody has foreseen ends this client: who
+        waits for its end can make another."""
         taking_up: asyncio.Task[None] | None = None
         try:
             while True:
@@ -184,6 +185,9 @@ class Connection:
                 if not await self._reconnect():
                     return
                 taking_up = asyncio.get_running_loop().create_task(self._take_up())
+        except Exception as error:
+            log.exception("hub_link_failed")
+            self._fail(self._give_up(HubUnavailable(f"the link has failed: {error!r}")))
         finally:
             if taking_up is not None:
                 taking_up.cancel()
@@ -217,9 +221,9 @@ class Connection:
             self._fail(error)
             await self._link.close()
             return
-        except (NetworkError, TimeoutError) as error:
-            log.error("hub_register_failed", why=str(error))
-            await self._link.close()  # and then it is opened again
+        except Exception as error:  # noqa: BLE001  whatever it is, the link is opened again
+            log.error("hub_register_failed", why=repr(error))
+            await self._link.close()
             return
         self._failures = 0
         self._is_open.set()

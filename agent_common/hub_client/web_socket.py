@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Self
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage, InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
 from ..json_reader import JsonLimits, JsonRefused, read_json, run_by_size
 from ..net import Unix, Vsock, open_socket, parse_http_url
@@ -74,7 +74,7 @@ class HubAddress:
             )
         except InvalidStatus as error:
             raise _refusal(self.url, error) from error
-        except (OSError, TimeoutError, InvalidHandshake, InvalidMessage) as error:
+        except (OSError, TimeoutError, WebSocketException) as error:
             raise HubUnavailable(f"{self.url} cannot be reached: {str(error) or type(error).__name__}") from error
 
 

@@ -98,6 +98,9 @@ class HubMember:
                 self._note((await hub.wait_ended()).message)
             except (NetworkError, TimeoutError) as error:
                 self._note(str(error) or type(error).__name__)
+            except Exception as error:  # such as a card that cannot be read; the next attempt may do better
+                log.exception("hub not joined")
+                self._fault = repr(error)
             finally:
                 self._client = None
                 await hub.close()
