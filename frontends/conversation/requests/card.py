@@ -56,10 +56,10 @@ def _bounded(request: StoredRequest) -> tuple[StoredRequest, bool]:
     if request.kind == "question":
         return request, True
     left = _Allowance(MOST)
-    given = left.part_of(request.input)
+    tool, given = left.part_of(request.tool), left.part_of(request.input)
     shown = replace(
         request,
-        tool=left.part_of(request.tool),
+        tool=tool,
         input=given if is_object(given) else {},
         always=left.part_of([*request.always]),
     )

@@ -85,10 +85,12 @@ def test_nothing_of_an_approval_is_cut_or_looks_like_something_else() -> None:
         assert shown in text, shown
 
 
-def test_more_than_fits_cannot_be_allowed() -> None:
-    long = replace(APPROVAL, input={"command": "x\n" * 2000})
+@pytest.mark.parametrize("lines", [2000, MOST])
+def test_more_than_fits_cannot_be_allowed(lines: int) -> None:
+    long = replace(APPROVAL, input={"command": "x\n" * lines})
     pieces = card(long, MemoryPlatform().split)
     assert len(pieces) == 3
+    assert "Allow bash?" in pieces[0].markdown
     assert "more than fits" in pieces[-1].markdown
     assert [button.label for row in pieces[-1].buttons for button in row] == ["❌ Reject", "✍️ Reject, because…"]
 
