@@ -41,7 +41,8 @@ async def newer_link(agents: TesterAgents) -> str:
     await bob.take(session_id, "for the newer link")
     await elder.send({"kind": "ping"})
     await elder.wait_for(lambda frame: frame["kind"] == "pong", agents.options.timeout, mark)  # unless it was ended
-    came = [one for one in elder.frames[mark:] if one["kind"] == "notify"]
+    notified = [one["envelope"] for one in elder.frames[mark:] if one["kind"] == "notify"]
+    came = [one for one in notified if text_of(one) == "for the newer link"]
     await elder.close()
     if came:
         raise RuleBroken("the older link gets what is delivered")
