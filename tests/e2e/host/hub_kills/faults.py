@@ -32,7 +32,7 @@ def faults_of(world: HubKillWorld) -> list[str]:
         for number, one in enumerate(answers):
             answered_at[f"{speaker.name}-{number}"] = one["created_at"] / 1000
     offset = time.time() - time.monotonic()
-    for request in world.provider.completions:
+    for request in world.asked():
         text = asked_for(request)
         if request.received_at + offset > answered_at.get(text, 0.0):
             faults.append(f"the model was asked for {text} when it was answered")

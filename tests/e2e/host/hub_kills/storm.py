@@ -38,7 +38,7 @@ async def storm(folder: Path, database: str | None, hosts: list[int], runtimes: 
             await asyncio.to_thread(world.finish)
             faults = faults_of(world)
             said, breaks, count = world.said(), kills.breaks(), kills.done.total()
-            print(kills.done, f"{said} said, {breaks} links cut, {len(world.provider.completions)} model calls")
+            print(kills.done, f"{said} said, {breaks} links cut, {len(world.asked())} model calls")
         finally:
             await asyncio.to_thread(world.close)
     assert not faults, "\n".join(faults[:20])

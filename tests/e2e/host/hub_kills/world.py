@@ -16,6 +16,7 @@ from tests.integration.host.members import make_member
 from tests.ports import free_port
 
 from ..hub_world import HubRuntime
+from ...narrow import is_summary
 
 RUNTIMES = ("ann", "bob")
 SPEAKERS = ("ann-one", "ann-two", "bob-one", "bob-two")
@@ -28,7 +29,7 @@ def asked_for(request: Recorded) -> str:
 
 
 def reply(request: Recorded) -> Say:
-    return Say(f"answer to {asked_for(request)}")
+    return Say("much was said") if is_summary(request) else Say(f"answer to {asked_for(request)}")
 
 
 class SpeakerProcess:
@@ -93,6 +94,10 @@ class HubKillWorld:
 
     def close(self) -> None:
         self._stack.close()
+
+    def asked(self) -> list[Recorded]:
+        """The calls of the model for answers; a long session is summed up as well."""
+        return [request for request in self.provider.completions if not is_summary(request)]
 
     def said(self) -> int:
         """How much was acknowledged so far."""
