@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def port(tmp_path: Path) -> Generator[int]:
 
 
 @asynccontextmanager
-async def busy_loop() -> AsyncIterator[None]:
+async def busy_loop() -> AsyncGenerator[None]:
     """Have other work delay each step of what runs meanwhile, so that a connection ends between any two."""
 
     async def work() -> None:

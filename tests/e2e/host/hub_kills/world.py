@@ -15,8 +15,8 @@ from tests.integration.host.live import PATIENCE, Host
 from tests.integration.host.members import make_member
 from tests.ports import free_port
 
-from ..hub_world import HubRuntime
 from ...narrow import is_summary
+from ..hub_world import HubRuntime
 
 RUNTIMES = ("ann", "bob")
 SPEAKERS = ("ann-one", "ann-two", "bob-one", "bob-two")
