@@ -56,16 +56,15 @@ class HungRuntimes:
     async def _check(self, workspace_id: str) -> None:
         try:
             agent = await self._fleet.running_agent(workspace_id)
-        except RequestError:  # it was stopped meanwhile
-            return
-        runtime = agent.runtime
-        try:
+            runtime = agent.runtime
             if agent.external or self._is_attached(workspace_id) or await _answers(runtime, self._pause):
                 self._missed[runtime] = 0
             elif runtime in self._missed:
                 self._missed[runtime] += 1
                 if self._missed[runtime] >= CHECKS:
                     await self._kill(workspace_id, runtime)
+        except RequestError:  # it was stopped meanwhile
+            return
         except Exception as error:  # noqa: BLE001  a fault of one must not end the checks of the others
             log.error("workspace_not_checked", workspace=workspace_id, why=describe(error))
 

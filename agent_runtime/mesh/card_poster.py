@@ -10,7 +10,7 @@ from agent_common.backoff import Backoff
 from agent_common.protocol import PeerCard
 from agent_common.telemetry import logger
 
-from ..errors import MeshUnavailable, ToolFailure
+from ..errors import MeshUnavailable
 from ..ports import MeshRequest, Rooms
 
 log = logger(__name__)
@@ -40,20 +40,20 @@ class CardPoster:
         taken: PeerCard | None = None
         failures, reported = 0, ""
         while True:
-            card = await self._read_card()
-            if card != taken:
-                try:
+            try:
+                card = await self._read_card()
+                if card != taken:
                     await self._post(card)
-                except (MeshUnavailable, ToolFailure) as error:
-                    failures += 1
-                    if error.message != reported:
-                        # A mesh that cannot be reached is warned of by MeshCheck.
-                        tell = log.warning if isinstance(error, ToolFailure) else log.info
-                        tell("the host did not take the agent's card; it is posted again", error=error.message)
-                        reported = error.message
-                    await asyncio.sleep(_BACKOFF.pause(failures))
-                    continue
-                taken, failures, reported = card, 0, ""
+            except Exception as error:  # noqa: BLE001  whatever it is, the next attempt may do better
+                failures += 1
+                if str(error) != reported:
+                    # A mesh that cannot be reached is warned of by MeshCheck.
+                    tell = log.info if isinstance(error, MeshUnavailable) else log.warning
+                    tell("the host did not take the agent's card; it is posted again", error=str(error))
+                    reported = str(error)
+                await asyncio.sleep(_BACKOFF.pause(failures))
+                continue
+            taken, failures, reported = card, 0, ""
             await asyncio.sleep(CHECK_SECONDS)
 
     async def _post(self, card: PeerCard) -> None:

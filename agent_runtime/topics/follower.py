@@ -58,16 +58,14 @@ class TopicFollower:
             self._wake.clear()
             try:
                 found = await self._ask(receipts, turns.busy_sessions()[:MAX_BUSY])
-            except (MeshUnavailable, ToolFailure) as error:
+                taken = await self._take(turns, found)
+            except Exception as error:  # noqa: BLE001  one that nobody has foreseen must not end all deliveries
                 failures += 1
-                if error.message != reported:
-                    log.info("the host does not deliver messages of topics; it is asked again", error=error.message)
-                    reported = error.message
+                reported = _report(error, reported)
                 self._wake.set()
                 await asyncio.sleep(_BACKOFF.pause(failures))
                 continue
-            failures, reported = 0, ""
-            receipts = await self._take(turns, found)
+            failures, reported, receipts = 0, "", taken
             if found.subscriptions or receipts:
                 self._wake.set()
 
@@ -100,3 +98,13 @@ class TopicFollower:
             raise ToolFailure(f"the host's answer cannot be read: {error}") from error
         self._has_asked = True
         return found
+
+
+def _report(error: Exception, reported: str) -> str:
+    """Log why there are no messages, unless that was just said. Returns what was said."""
+    if str(error) != reported:
+        if isinstance(error, MeshUnavailable | ToolFailure):
+            log.info("the host does not deliver messages of topics; it is asked again", error=error.message)
+        else:
+            log.error("messages of topics were not taken; the host is asked again", exc_info=error)
+    return str(error)

@@ -34,7 +34,11 @@ class Host:
 async def test_it_is_posted_again_until_it_is_taken() -> None:
     host, card = Host(failures=1), PeerCard(name="ann", role="gardener", tools=["bash"])
 
+    faults = [OSError("the skills cannot be read")]
+
     async def read() -> PeerCard:
+        if faults:
+            raise faults.pop()
         return card
 
     poster = CardPoster(host, read)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import cast
 
+import pytest
+
 from agent_common.protocol import DeliveryReceipt, SubscribedSession, TopicDeliveries
 from agent_runtime.ports import MeshReply, MeshRequest, MeshStream
 from agent_runtime.topics import TopicFollower, TopicTurns
@@ -34,20 +36,23 @@ class Host:
 class Turns:
     """Notes that there is a subscription."""
 
-    def __init__(self) -> None:
-        self.subscribed = asyncio.Event()
+    def __init__(self, *faults: Exception) -> None:
+        self.subscribed, self.faults = asyncio.Event(), [*faults]
 
     def busy_sessions(self) -> list[str]:
         return []
 
     async def ended(self, subscriptions: Sequence[SubscribedSession]) -> list[DeliveryReceipt]:
+        if self.faults:
+            raise self.faults.pop()
         if SUBSCRIBED in subscriptions:
             self.subscribed.set()
         return []
 
 
-async def test_the_host_is_asked_again_though_no_session_had_subscribed() -> None:
-    turns = Turns()
+@pytest.mark.parametrize("faults", [(), (ValueError("nobody has foreseen this"),)], ids=["sound", "failing"])
+async def test_the_host_is_asked_again_though_no_session_had_subscribed(faults: tuple[Exception, ...]) -> None:
+    turns = Turns(*faults)
     follower = TopicFollower(Host(), asyncio.Event(), look_seconds=0.01)
     follower.start(cast("TopicTurns", turns))
     try:

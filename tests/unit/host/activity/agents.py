@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 from agent_common.net import Tcp, connect
-from agent_host.errors import Conflict, NotFound, RequestError
+from agent_host.errors import Conflict, NotFound
 from agent_host.fleet import AgentRuntime, Fleet, RunningAgent
 
 P = TypeVar("P", bound=asyncio.Protocol)
@@ -21,7 +21,7 @@ PATIENCE = 20.0
 class Runtime:
     def __init__(self, port: int) -> None:
         self.port = port
-        self.refusals: list[RequestError] = []
+        self.refusals: list[Exception] = []
         """Raised for the next connections."""
 
     async def connect(self, protocol: Callable[[], P]) -> P:

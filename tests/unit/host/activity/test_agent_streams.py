@@ -23,7 +23,7 @@ from agent_host.activity.agent_streams import (
     _Stream,
 )
 from agent_host.activity.event_reader import AgentEvent
-from agent_host.errors import RequestError, Unavailable
+from agent_host.errors import Unavailable
 from agent_host.fleet import NotOffered
 from agent_host.gateway import AgentConnections
 from agent_host.listener.connection.agent_api import ApiNotOffered
@@ -136,10 +136,11 @@ async def test_an_agent_of_another_program_goes_on_after_a_stop_where_it_was() -
     [
         ApiNotOffered("it does not offer its API"),
         Unavailable("it has 64 connections open", code="too_many_connections"),
+        RuntimeError("nobody has foreseen this"),
     ],
-    ids=lambda refusal: refusal.code,
+    ids=lambda refusal: getattr(refusal, "code", "error"),
 )
-async def test_an_agent_that_cannot_be_followed_now_is_followed_later(refusal: RequestError) -> None:
+async def test_an_agent_that_cannot_be_followed_now_is_followed_later(refusal: Exception) -> None:
     async with followed(breaking(event(11, 1)), external=True) as seen:
         runtime = cast(Runtime, seen.agents.running["a"].runtime)
         runtime.refusals.extend([refusal, refusal])  # the stream has not had its first step

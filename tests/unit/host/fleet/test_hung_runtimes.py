@@ -9,11 +9,12 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from agent_common.clock import SystemClock
 from agent_host.access import TokenStore
 from agent_host.database import open_database
-from agent_host.fleet import Fleet, HungRuntimes, LaunchRequest, Workspaces
+from agent_host.fleet import Fleet, HungRuntimes, LaunchRequest, RunningAgent, Workspaces
 from agent_host.fleet.driver import NotOffered, P
 from agent_host.fleet.hung_runtimes import CHECKS
 
@@ -102,6 +103,23 @@ async def test_others_are_left_alone(tmp_path: Path, runtime: Asked) -> None:
         await until(lambda: runtime.asked > 3 * CHECKS)
         assert fleet.is_running("writer")
         assert events == []
+
+
+async def test_a_check_that_fails_does_not_end_all_checks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = Asked(lambda number: number == 0)
+    async with checked(tmp_path, runtime) as (fleet, _):
+        found, faults = fleet.running_agent, 3
+
+        async def failing(workspace_id: str) -> RunningAgent:
+            nonlocal faults
+            faults -= 1
+            if faults >= 0:
+                raise OperationalError("SELECT", {}, Exception("the database is away"))
+            return await found(workspace_id)
+
+        monkeypatch.setattr(fleet, "running_agent", failing)
+        await until(lambda: not fleet.is_running("writer"))
+        assert faults < 0
 
 
 async def test_one_that_is_at_its_channel_is_not_asked(tmp_path: Path) -> None:
