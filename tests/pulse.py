@@ -32,7 +32,9 @@ class Pulse:
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(self._argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self._process.stdout is not None
-        assert self._process.stdout.readline() == READY
+        if self._process.stdout.readline() != READY:
+            self.__exit__(None, None, None)
+            raise AssertionError("the server was not there to begin with")
         return self
 
     def __exit__(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -34,7 +36,12 @@ PACKAGE = "---\nname: slow\ndescription: Load it.\n---\n<" + "\n" * 45_000 + "en
 
 @pytest.fixture(scope="module")
 def guest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallGuest]:
-    data = tmp_path_factory.mktemp("guest")
+    with started(tmp_path_factory.mktemp("guest")) as guest:
+        yield guest
+
+
+@contextmanager
+def started(data: Path) -> Generator[SmallGuest]:
     folder = data / "workspace" / ".agents" / "skills" / "slow"
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text(PACKAGE)
@@ -87,7 +94,8 @@ def test_a_range_that_is_hard_to_read_gives_the_whole_file(guest: SmallGuest) ->
     assert (reply.status_code, len(reply.content)) == (200, 1000)
 
 
-def test_such_a_guest_ends_when_told_to(guest: SmallGuest) -> None:
-    (guest.data_dir / "skills" / "last.py").write_text(SPACED.format(" " * 400_000))
-    guest.sigterm()
-    eventually(lambda: guest.process.returncode is not None)
+def test_such_a_guest_ends_when_told_to(tmp_path: Path) -> None:
+    with started(tmp_path) as guest:
+        (guest.data_dir / "skills" / "last.py").write_text(SPACED.format(" " * 400_000))
+        guest.sigterm()
+        eventually(lambda: guest.process.returncode is not None)

@@ -120,16 +120,21 @@ def states(guest: SmallGuest) -> dict[str, Any]:
     return {one["name"]: one for one in guest.http.get("/capabilities").json()["mcp_servers"]}
 
 
-def settled(guest: SmallGuest) -> dict[str, Any] | None:
-    """The servers, once each has listed its tools or failed."""
-    found = states(guest)
-    return found if all(one["tools"] or one["error"] or one["faults"] for one in found.values()) else None
+def settled(guest: SmallGuest) -> dict[str, Any]:
+    """The servers, once each has listed its tools or failed. The first turn of a guest has them asked."""
+    guest.provider.script.replace([Say("hello")])
+    assert guest.chat("hello", session_id=fresh("s")).status_code == 200
+
+    def found() -> dict[str, Any] | None:
+        servers = states(guest)
+        return servers if all(one["tools"] or one["error"] or one["faults"] for one in servers.values()) else None
+
+    return eventually(found)
 
 
 def test_lists_that_grow_in_memory_are_cut(guest: SmallGuest) -> None:
     with guest.watched(2000):
-        assert guest.chat("hello").status_code == 200
-        found = eventually(lambda: settled(guest))
+        found = settled(guest)
     assert guest.peak_mib < MOST_MIB
     assert len(found["references"]["tools"]) == 1000
     assert "its parameters are left out" in found["references"]["faults"][0]
@@ -149,7 +154,7 @@ def permitted(guest: SmallGuest, action: str) -> str:
 
 
 def test_results_are_cut_or_refused(guest: SmallGuest) -> None:
-    eventually(lambda: settled(guest))
+    settled(guest)
     session = permitted(guest, "allow")
     names = ("endless", "progress", "deep", "elsewhere", "links")
     guest.provider.script.replace([Say(calls=tuple(Call(f"{name}_ok", {}) for name in names)), Say("done")])
@@ -166,7 +171,7 @@ def test_results_are_cut_or_refused(guest: SmallGuest) -> None:
 
 def test_the_approved_call_is_the_one_that_runs(guest: SmallGuest) -> None:
     """Also when its server offers something else under that name meanwhile."""
-    eventually(lambda: settled(guest))
+    settled(guest)
     asking, other = permitted(guest, "ask"), permitted(guest, "allow")
     guest.provider.script.replace([Call("changing_ok", {"path": "a"}), Say("done")])
     waiting = guest.chat("call it", session_id=asking)
