@@ -15,7 +15,8 @@ HINT = (
 )
 """What an agent learns about it, with the first message of a session."""
 MAX_FILES = 5
-_LINK = re.compile(r"!?\[([^\]\n]{0,200})\]\((?:<workspace:([^>\n]{1,500})>|workspace:([^)\s]{1,500}))\)")
+# No bracket within the name: else each of many would be read on from.
+_LINK = re.compile(r"!?\[([^\[\]\n]{0,200})\]\((?:<workspace:([^>\n]{1,500})>|workspace:([^)\s]{1,500}))\)")
 _FENCED = re.compile(r"^ {0,3}(`{3,}+|~{3,}+).*?(?:^ {0,3}\1[`~]*\s*$|\Z)", re.DOTALL | re.MULTILINE)
 
 

@@ -135,6 +135,7 @@ def test_files_are_sent_that_the_answer_links() -> None:
     assert [one.path for one in file_links(text)] == ["out/my report.pdf", "a b.png"]
     assert shown(TextDelta("See [it](workspace:a/b`c.txt).", 0)) == "See 📎 ``b`c.txt``."
     assert file_links(HINT)[0].path == "path/to/file.pdf"
+    assert [one.path for one in file_links("[see [the report](workspace:a.pdf) and [" + "[" * 1000)] == ["a.pdf"]
 
 
 def test_a_long_answer_ends_as_a_file() -> None:
