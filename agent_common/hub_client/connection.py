@@ -170,8 +170,8 @@ class Connection:
     # ---------------------------------------------------------------- the link
 
     async def _run(self) -> None:
-        """Take frames, and open the link again when it breaks. An error that nobody has foreseen ends this client: who
-        waits for its end can make another."""
+        """Take frames, and open the link again when it breaks. An unforeseen error is logged and ends this client;
+        `wait_ended` returns it."""
         taking_up: asyncio.Task[None] | None = None
         try:
             while True:
@@ -221,7 +221,7 @@ class Connection:
             self._fail(error)
             await self._link.close()
             return
-        except Exception as error:  # noqa: BLE001  whatever it is, the link is opened again
+        except Exception as error:  # noqa: BLE001  after any error the link is opened again
             log.error("hub_register_failed", why=repr(error))
             await self._link.close()
             return

@@ -91,7 +91,7 @@ class AgentStreams:
                 return  # it was stopped, fenced or deleted, or its driver has no way to it
             except RequestError as error:  # for now, as while an external agent does not offer its API
                 log.debug("agent_events_interrupted", workspace=workspace_id, why=error.message)
-            except Exception as error:  # noqa: BLE001  one that nobody has foreseen must not end the stream for good
+            except Exception as error:  # noqa: BLE001  after any other error the stream is read again
                 log.error("agent_events_interrupted", workspace=workspace_id, why=repr(error))
             failures = 1 if stream.progressed else failures + 1
             await asyncio.sleep(_BACKOFF.pause(failures))

@@ -40,8 +40,8 @@ def migrate(engine: Engine) -> None:
 
 
 def _lock(connection: Connection) -> None:
-    """Let no other host upgrade at the same time. SQLite's driver begins no transaction by itself for a change of the
-    schema: each would stay, whatever fails after it."""
+    """Let no other host upgrade at the same time. SQLite's driver begins no transaction for a change of the schema, so
+    without this each change would stay even if a later one fails."""
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("BEGIN IMMEDIATE")
     elif connection.dialect.name == "postgresql":

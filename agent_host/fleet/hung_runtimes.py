@@ -63,8 +63,8 @@ class HungRuntimes:
                 self._missed[runtime] += 1
                 if self._missed[runtime] >= CHECKS:
                     await self._kill(workspace_id, runtime)
-        except RequestError:  # it was stopped meanwhile
-            return
+        except RequestError:
+            pass  # it was stopped meanwhile
         except Exception as error:  # noqa: BLE001  a fault of one must not end the checks of the others
             log.error("workspace_not_checked", workspace=workspace_id, why=describe(error))
 

@@ -59,7 +59,3 @@ class LoopServices:
         the mesh cannot tell now."""
         if self.price_check is not None:
             await self.price_check.require(turn.model, turn.budget)
-
-    def stream_fits(self, turn: Turn) -> bool:
-        """Whether the stream of a running turn may grow, beside those of the other ones."""
-        return self.admission.stream_fits(turn)

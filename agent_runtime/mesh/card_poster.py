@@ -44,7 +44,7 @@ class CardPoster:
                 card = await self._read_card()
                 if card != taken:
                     await self._post(card)
-            except Exception as error:  # noqa: BLE001  whatever it is, the next attempt may do better
+            except Exception as error:  # noqa: BLE001  after any error the card is posted again
                 failures += 1
                 if str(error) != reported:
                     # A mesh that cannot be reached is warned of by MeshCheck.

@@ -59,7 +59,7 @@ class TopicFollower:
             try:
                 found = await self._ask(receipts, turns.busy_sessions()[:MAX_BUSY])
                 taken = await self._take(turns, found)
-            except Exception as error:  # noqa: BLE001  one that nobody has foreseen must not end all deliveries
+            except Exception as error:  # noqa: BLE001  after any error the host is asked again
                 failures += 1
                 reported = _report(error, reported)
                 self._wake.set()

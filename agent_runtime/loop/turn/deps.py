@@ -16,6 +16,14 @@ from .resume_state import ResumeState
 from .turn_tools import TurnTools
 
 
+class StreamLimit(Protocol):
+    """Bounds the streams of all turns that run. `Admission` has it."""
+
+    def stream_fits(self, turn: Turn) -> bool:
+        """Whether the stream of a running turn may grow."""
+        ...
+
+
 class TurnServices(Protocol):
     """What all turns share. `LoopServices` has it."""
 
@@ -31,9 +39,8 @@ class TurnServices(Protocol):
     @property
     def price_check(self) -> PriceCheck | None: ...
 
-    def stream_fits(self, turn: Turn) -> bool:
-        """Whether the stream of a running turn may grow."""
-        ...
+    @property
+    def admission(self) -> StreamLimit: ...
 
 
 class ReplyRecorder(Protocol):

@@ -203,7 +203,7 @@ class ModelCall:
         if size < self._checked_stream + CHECK_EVERY:
             return
         self._checked_stream = size
-        if not self.deps.services.stream_fits(self.turn):
+        if not self.deps.services.admission.stream_fits(self.turn):
             raise ModelError("the turns that run stream too much at once, this one more than its share")
 
     def _estimate(self, answer: _PartialAnswer) -> Usage:

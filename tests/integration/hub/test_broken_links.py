@@ -1,4 +1,4 @@
-"""Links that end in ways nobody has foreseen: an agent comes back to its hub all the same."""
+"""Links that end in unusual ways: before their handshake, by an unforeseen error. The agent joins its hub again."""
 
 from __future__ import annotations
 

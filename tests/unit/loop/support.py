@@ -203,6 +203,13 @@ _PARTS = dataclasses.fields(TurnRequest), dataclasses.fields(TurnEnd)
 MAX_STREAM_BYTES = 32 * 1024 * 1024
 
 
+class StreamsOfOneTurn:
+    """Fills StreamLimit."""
+
+    def stream_fits(self, turn: Turn) -> bool:
+        return turn.stream.size <= MAX_STREAM_BYTES
+
+
 @dataclass(frozen=True)
 class BareServices:
     """Fills TurnServices."""
@@ -211,9 +218,7 @@ class BareServices:
     parallel_tools: int = 2
     learnings: Learnings = field(default_factory=NoLearnings)
     price_check: PriceCheck | None = None
-
-    def stream_fits(self, turn: Turn) -> bool:
-        return turn.stream.size <= MAX_STREAM_BYTES
+    admission: StreamsOfOneTurn = field(default_factory=StreamsOfOneTurn)
 
 
 @dataclass
