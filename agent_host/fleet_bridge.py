@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import structlog
 from sqlalchemy import Connection
 
 from agent_common.clock import Clock
 from agent_common.net import ListeningSocket
+from agent_common.owned_tasks import OwnedTasks
 
 from .access import AccessGuard
 from .database import HostDatabase
@@ -18,6 +17,8 @@ from .listener import Listener, ListenerLimits
 from .settings import HostSettings
 
 log = structlog.get_logger(__name__)
+QUARANTINE_SECONDS = 30.0
+"""Maximum seconds to wait at the end for agents that are being quarantined."""
 
 
 def limits_of(settings: HostSettings) -> ListenerLimits:
@@ -49,7 +50,7 @@ class FleetBridge:
         """`bound`: the listener's socket if it is already bound, else None."""
         self._fleet, self._guard = fleet, guard
         self._token_files = settings.data_dir / "tokens"
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._quarantines = OwnedTasks()
         self.listener = Listener(
             database,
             settings.listener_url if settings.listener else None,
@@ -78,8 +79,7 @@ class FleetBridge:
         (self._token_files / workspace).unlink(missing_ok=True)
 
     async def close(self) -> None:
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=30)
+        await self._quarantines.close(QUARANTINE_SECONDS)
 
     def _mediation_settings(self, workspace: str) -> Mediation:
         """Return the fields of a LaunchRequest by which the runtime finds its channel."""
@@ -117,9 +117,7 @@ class FleetBridge:
     def on_halt(self, workspace: str) -> None:
         """Stop the workspace in the background."""
         self._guard.notify_revoked(workspace)  # the fence holds even before it is durable
-        task = asyncio.get_running_loop().create_task(self._quarantine(workspace), name=f"halt-{workspace}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._quarantines.start(self._quarantine(workspace), f"halt-{workspace}")
 
     async def _quarantine(self, workspace: str) -> None:
         self.listener.workspaces.close_address(workspace)

@@ -8,12 +8,12 @@ from functools import partial
 from hashlib import sha256
 
 from agent_common.clock import Clock
+from agent_common.owned_tasks import OwnedTasks
 from agent_common.protocol.hub import ProtocolError
 
 from .agents import Agent, Agents
 from .delivery import Delivery, Endpoint
 from .limits import HubLimits
-from .owned_tasks import OwnedTasks
 from .sessions import SessionTable
 from .store import HubStore, LeaseEnd, Sharing, Submission
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_common.clock import Clock
+from agent_common.owned_tasks import OwnedTasks
 from agent_common.protocol.hub import SessionType
 
 from .agents import Agents
@@ -14,7 +15,6 @@ from .delivery import Delivery, Receipts
 from .envelope_ids import EnvelopeIds
 from .leases import Leases
 from .limits import HubLimits
-from .owned_tasks import OwnedTasks
 from .peers import Follower, Peers
 from .queries import Queries
 from .registry import Registry

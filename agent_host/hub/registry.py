@@ -12,6 +12,7 @@ import structlog
 
 from agent_common.backoff import Backoff
 from agent_common.clock import Clock
+from agent_common.owned_tasks import OwnedTasks
 from agent_common.protocol.hub import (
     HUB_ID,
     AgentKind,
@@ -27,7 +28,6 @@ from .audit import HubAudit
 from .delivery import Delivery, Endpoint
 from .leases import Leases, connected_elsewhere
 from .limits import HubLimits
-from .owned_tasks import OwnedTasks
 from .sessions import Lifecycle, SessionTable
 from .store import (
     AgentRemoval,

@@ -16,7 +16,7 @@ class Timer:
 
     __slots__ = ("_call", "_due", "_owner", "_scheduled", "_seconds_left")
 
-    def __init__(self, owner: Timers, seconds: float, call: Callable[[], None]) -> None:
+    def __init__(self, owner: Timers, seconds: float, call: Callable[[], object]) -> None:
         self._owner = owner
         self._scheduled: ScheduledCall | None = None
         self.reschedule(seconds, call)
@@ -26,7 +26,7 @@ class Timer:
         """Whether the call is due; False while it is frozen."""
         return self._scheduled is not None
 
-    def reschedule(self, seconds: float, call: Callable[[], None]) -> None:
+    def reschedule(self, seconds: float, call: Callable[[], object]) -> None:
         """Call `call` in `seconds` from now, in place of the previous call. Works on a timer that has fired, too."""
         self.cancel()
         self._call = call
@@ -37,7 +37,7 @@ class Timer:
         """Cancel the call, even if it is frozen."""
         self._seconds_left: float | None = None
         """Seconds that were left when it was frozen; None if it is not."""
-        self._call: Callable[[], None] | None = None
+        self._call: Callable[[], object] | None = None
         if self._scheduled is not None:
             self._scheduled.cancel()
             self._scheduled = None
@@ -75,7 +75,7 @@ class Timers:
         self.clock = clock
         self.closed = False
 
-    def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
+    def call_later(self, seconds: float, call: Callable[[], object]) -> Timer:
         """Call `call` in `seconds` from now."""
         return Timer(self, seconds, call)
 

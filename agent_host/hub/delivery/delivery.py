@@ -9,6 +9,7 @@ from typing import TypeVar
 import structlog
 
 from agent_common.clock import Clock
+from agent_common.owned_tasks import OwnedTasks
 from agent_common.protocol.hub import (
     DEAD_LETTER,
     EV_EXPECTATION_VIOLATED,
@@ -22,7 +23,6 @@ from ..agents import Agent
 from ..audit import HubAudit
 from ..limits import HubLimits
 from ..live_session import LiveSession
-from ..owned_tasks import OwnedTasks
 from ..store import HubStore
 from .inbox import Cursor, Endpoint, Inbox, is_small, is_too_old, without_content
 from .inboxes import Inboxes

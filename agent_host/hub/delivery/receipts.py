@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 from agent_common.clock import Clock
+from agent_common.owned_tasks import OwnedTasks
 from agent_common.protocol.hub import DEAD_LETTER, Envelope, ErrorFrame, ReceiptFrame, TurnOutcome
 
 from ..agents import Agent
 from ..audit import HubAudit
 from ..limits import HubLimits
-from ..owned_tasks import OwnedTasks
 from ..store import DeadLetterRow, HubStore, Submission, TurnRow, fenced
 from .delivery import Delivery
 from .inbox import Cursor

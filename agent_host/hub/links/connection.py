@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from sqlalchemy.exc import DataError
 
+from agent_common.owned_tasks import OwnedTasks
 from agent_common.protocol.hub import (
     ALL_SESSIONS,
     VERSION,
@@ -34,7 +35,6 @@ from agent_common.protocol.hub import (
 
 from ..delivery import Subscription, Watch
 from ..live_session import LiveSession
-from ..owned_tasks import OwnedTasks
 from ..parts import HubParts
 from .caller import Caller, LinkRights
 from .operations import run_operation

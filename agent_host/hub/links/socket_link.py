@@ -92,7 +92,9 @@ class SocketLink:
         while True:
             data = await self._outbox.take()
             if data is None:
-                log.warning("hub_link_cut", link=self._who, why="it asks more than it reads")
+                log.warning(
+                    "hub_link_cut", link=self._who, why="it, or another link of its caller, asks more than it reads"
+                )
                 return
             try:
                 async with asyncio.timeout(SEND_SECONDS):

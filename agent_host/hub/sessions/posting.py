@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import structlog
 
 from agent_common.clock import Clock
+from agent_common.owned_tasks import OwnedTasks
 from agent_common.protocol.hub import (
     HUB_ID,
     INVITE_ANSWERS,
@@ -37,7 +38,6 @@ from ..envelope_ids import EnvelopeIds
 from ..limits import HubLimits
 from ..live_session import DECIDING, NOT_STORED, LiveSession, OnPosted, Post, read_fired
 from ..opened_sessions import session_bytes
-from ..owned_tasks import OwnedTasks
 from ..store import Conflict, EnvelopeRow, HubStore, Row, Submission
 from .recipients import Recipients
 from .repetitions import Repetitions, finish_as_before

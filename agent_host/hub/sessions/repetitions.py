@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import structlog
 
+from agent_common.owned_tasks import OwnedTasks
 from agent_common.protocol import same_json
 from agent_common.protocol.hub import Envelope, HubUnavailable, NetworkError, ProtocolError
 
 from ..live_session import LiveSession, Post
-from ..owned_tasks import OwnedTasks
 from ..store import HubStore
 
 log = structlog.get_logger(__name__)

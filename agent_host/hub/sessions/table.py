@@ -8,6 +8,7 @@ from typing import Any
 
 import structlog
 
+from agent_common.owned_tasks import OwnedTasks
 from agent_common.protocol.hub import (
     FoldedSession,
     HubUnavailable,
@@ -22,7 +23,6 @@ from agent_common.protocol.hub import (
 from ..agents import Agent, Agents
 from ..delivery import Cursor, Delivery
 from ..live_session import LiveSession, read_fired
-from ..owned_tasks import OwnedTasks
 from ..store import CursorRow, HubStore, SessionRow, StoredSession
 
 OnSession = Callable[[LiveSession | NetworkError], None]

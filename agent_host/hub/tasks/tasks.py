@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 from pydantic_core import from_json  # noqa: TID251  our own rows
 
 from agent_common.clock import Clock
+from agent_common.owned_tasks import OwnedTasks
 from agent_common.protocol import same_json
 from agent_common.protocol.hub import (
     EV_TASK_CANCEL_REQUEST,
@@ -35,7 +36,6 @@ from agent_common.protocol.hub import (
 from ..agents import Agent
 from ..deadlines import Deadlines
 from ..limits import HubLimits
-from ..owned_tasks import OwnedTasks
 from ..queries import Queries
 from ..store import HubStore, TaskCheckpoint, TaskFilter, read_task
 from .changes import TaskEvent, TaskWriter, unknown

@@ -8,10 +8,10 @@ does not reset the count, and time without one does not add to it.
 from __future__ import annotations
 
 from agent_common.clock import Clock
+from agent_common.owned_tasks import OwnedTasks
 
 from ...errors import RequestError
 from ..audit.audit_log import AuditLog
-from ..background import BackgroundTasks
 from ..channels.channel import ACK_DEADLINES, AckStatus, AttachedAgent, ConstraintSet, WorkspaceChannel
 from ..channels.workspace_channels import WorkspaceChannels
 from ..owner import WorkspaceOwner
@@ -27,7 +27,7 @@ class AckTimeouts:
         channels: WorkspaceChannels,
         owner: WorkspaceOwner,
         audit_log: AuditLog,
-        tasks: BackgroundTasks,
+        tasks: OwnedTasks,
         timers: Timers,
         clock: Clock,
     ) -> None:
@@ -52,7 +52,7 @@ class AckTimeouts:
         channel.ack_owed_for = constraints
         until_halt = max(0.0, deadlines.halt - constraints.owed_seconds)
         channel.ack_timers = [
-            self._timers.call_later(until_halt, lambda: self._tasks.spawn(self._halt(channel, constraints)))
+            self._timers.call_later(until_halt, lambda: self._tasks.start(self._halt(channel, constraints)))
         ]
         if not constraints.alerted:
             until_alert = max(0.0, deadlines.alert - constraints.owed_seconds)
@@ -86,7 +86,7 @@ class AckTimeouts:
     def save_status(self, channel: WorkspaceChannel, constraints: ConstraintSet, status: AckStatus) -> None:
         """Store the status in the background, if it has changed."""
         if constraints.status != status:
-            self._tasks.spawn(self._write_status(channel, constraints, status))
+            self._tasks.start(self._write_status(channel, constraints, status))
 
     async def _write_status(self, channel: WorkspaceChannel, constraints: ConstraintSet, status: AckStatus) -> None:
         try:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import base64
 
+from agent_common.owned_tasks import OwnedTasks
 from agent_common.protocol.work import ConstraintAck, Constraints, ConstraintsPayload, encode
 
 from ...errors import RequestError
 from ..audit.audit_log import AuditLog
-from ..background import BackgroundTasks
 from ..channels.channel import AttachedAgent, ConstraintSet, WorkspaceChannel
 from ..channels.rate_limit import PUSH_UNITS
 from ..channels.workspace_channels import WorkspaceChannels
@@ -29,7 +29,7 @@ class ConstraintEnforcer:
         dispatcher: Dispatcher,
         ack_timeouts: AckTimeouts,
         audit_log: AuditLog,
-        tasks: BackgroundTasks,
+        tasks: OwnedTasks,
     ) -> None:
         self._channels = channels
         self._dispatcher = dispatcher
@@ -110,7 +110,7 @@ class ConstraintEnforcer:
 
     def _push(self, session: AttachedAgent, in_force: ConstraintSet) -> None:
         """Send the constraints in the background, and start the deadlines for their acknowledgement."""
-        self._tasks.spawn(self._send_frames(session, in_force))
+        self._tasks.start(self._send_frames(session, in_force))
         self._ack_timeouts.start(session, in_force)
 
     async def _send_frames(self, session: AttachedAgent, in_force: ConstraintSet) -> None:

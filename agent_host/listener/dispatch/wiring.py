@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from agent_common.backoff import Draw
 from agent_common.clock import Clock
+from agent_common.owned_tasks import OwnedTasks
 
 from ..audit.audit_log import AuditLog
-from ..background import BackgroundTasks
 from ..channels.workspace_channels import WorkspaceChannels
 from ..ledger.ledger import WorkLedger
 from ..limits import ListenerLimits
@@ -42,7 +42,7 @@ class Dispatch:
         limits: ListenerLimits,
         draw: Draw,
     ) -> None:
-        self._tasks = BackgroundTasks()
+        self._tasks = OwnedTasks()
         self.gate = SendGate(owner)
         deadlines = WorkDeadlines(ledger=ledger, audit_log=audit_log, timers=timers, clock=clock, limits=limits)
         self.dispatcher = Dispatcher(

@@ -12,6 +12,8 @@ import asyncio
 import sqlite3
 from typing import Any
 
+from agent_common.owned_tasks import OwnedTasks
+
 from ...agents import AgentDirectory, Manifest
 from ...errors import InvalidRequest, MeshUnavailable, TooLarge, ToolFailure
 from ...ports import SubagentRequest, ToolContext
@@ -54,7 +56,7 @@ class Subagents:
         self._limits = limits
         self._slots: dict[int, AgentSlots] = {}
         self._inline_turns: dict[str, Turn] = {}
-        self._background: set[asyncio.Task[None]] = set()
+        self._background = OwnedTasks()
 
     async def spawn(self, request: SubagentRequest, context: ToolContext) -> Any:
         manifest = self._find(request.agent)  # an unknown agent is refused without waiting for a slot
@@ -75,9 +77,7 @@ class Subagents:
 
     async def close(self) -> None:
         """Stop watching the background agents. Their turns are recorded."""
-        for task in self._background:
-            task.cancel()
-        await asyncio.gather(*self._background, return_exceptions=True)
+        await self._background.close()
 
     # -- with a session of its own
 
@@ -120,11 +120,8 @@ class Subagents:
             raise
         session = self._recorded_turn(caller).session
         session.use_count += 1  # its rules apply to the agent too, so the session must stay in memory
-        looking = asyncio.create_task(
-            self._watch_background(turn, self._recorded_turn(caller), slots), name=f"background {turn.message_id}"
-        )
-        self._background.add(looking)
-        looking.add_done_callback(self._background.discard)
+        watching = self._watch_background(turn, self._recorded_turn(caller), slots)
+        self._background.start(watching, f"background {turn.message_id}")
         return {"session_id": turn.session.id}
 
     async def _watch_background(self, turn: Turn, caller: Turn, slots: AgentSlots) -> None:

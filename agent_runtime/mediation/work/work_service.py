@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 
+from agent_common.owned_tasks import OwnedTasks
 from agent_common.protocol.work import (
     DEADLINE_EXCEEDED,
     Cancel,
@@ -79,7 +80,7 @@ class WorkService:
     """Number of constraints that are being applied."""
     _active: dict[str, ActiveWork] = field(default_factory=dict[str, ActiveWork])
     _pending: dict[str, PendingWork] = field(default_factory=dict[str, PendingWork])
-    _tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+    _tasks: OwnedTasks = field(default_factory=OwnedTasks)
     _resending: asyncio.Task[None] | None = None
     _window: RequestWindow = field(init=False)
 
@@ -117,7 +118,7 @@ class WorkService:
             self._refuse(request, "overloaded", f"{len(self._pending)} requests are being looked up already")
         else:
             pending = self._pending[request_id] = PendingWork(request)
-            self._spawn(self._process(request, pending), f"work {request_id}")
+            self._tasks.start(self._process(request, pending), f"work {request_id}")
 
     def cancel(self, cancel: Cancel) -> None:
         if (work := self._active.get(cancel.request_id)) is not None:
@@ -150,7 +151,7 @@ class WorkService:
             for work in self._active.values():
                 self._report_queued(work)
         self._stop_resending()
-        self._resending = self._spawn(self.outbox.deliver_unacknowledged(decisions), "mediation outbox")
+        self._resending = self._tasks.start(self.outbox.deliver_unacknowledged(decisions), "mediation outbox")
 
     def detach(self) -> None:
         self.outbox.sender, self.outbox.extended = None, False
@@ -183,10 +184,7 @@ class WorkService:
             await asyncio.wait(tasks, timeout=seconds)
 
     async def close(self) -> None:
-        tasks = [*self._tasks]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.close()
         await self.outbox.close()
         if self.reporter is not None:
             await self.reporter.close()
@@ -294,7 +292,7 @@ class WorkService:
     def _follow_resumed(self, request: WorkRequest, job: RunningWork | None) -> ActiveWork:
         """Follow work that was begun earlier."""
         work = self._register(request, job)
-        work.task = self._spawn(self._run_to_end(work), f"result of {request.request_id}")
+        work.task = self._tasks.start(self._run_to_end(work), f"result of {request.request_id}")
         return work
 
     async def _run_to_end(self, work: ActiveWork) -> None:
@@ -319,7 +317,7 @@ class WorkService:
             return True
         if (progress := work.job.progress()) is None:
             return await work.job.wait_ended()
-        forwarding = self._spawn(self._forward_progress(work, progress), f"progress of {work.request.request_id}")
+        forwarding = self._tasks.start(self._forward_progress(work, progress), f"progress of {work.request.request_id}")
         try:
             return await work.job.wait_ended()
         finally:
@@ -361,7 +359,7 @@ class WorkService:
     def _cancel(self, work: ActiveWork, why: WorkStop) -> None:
         if not work.stopping:
             work.stopping = True
-            self._spawn(self._stop(work, why), f"cancel {work.request.request_id}")
+            self._tasks.start(self._stop(work, why), f"cancel {work.request.request_id}")
 
     async def _stop(self, work: ActiveWork, why: WorkStop) -> None:
         try:
@@ -389,17 +387,6 @@ class WorkService:
         if self._resending is not None:
             self._resending.cancel()
             self._resending = None
-
-    def _spawn(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]:
-        task = asyncio.create_task(work, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-        return task
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("a task of the work service failed", at=task.get_name(), exc_info=error)
 
 
 def _why(cancel: Cancel) -> WorkStop:

@@ -49,7 +49,8 @@ async def show(call: Invocation, work: WorkId) -> None:
     if call.output.json:
         call.output.document(record.model_dump(mode="json"))
         return
-    call.output.line(f"work {record.request_id} of {record.workspace}: {record.status}, {record.attempts} attempts")
+    attempts = f"{record.attempts} attempt{'' if record.attempts == 1 else 's'}"
+    call.output.line(f"work {record.request_id} of {record.workspace}: {record.status}, {attempts}")
     result = record.result
     if error := record.error or (result and result.error):
         call.output.line(f"error: {error}")
