@@ -9,13 +9,16 @@ from __future__ import annotations
 import base64
 import re
 import string
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from html.entities import html5
-from itertools import chain
+from itertools import chain, pairwise, starmap
 
 MARK = b"[redacted]"
+_SEARCHED = 64
+"""Characters of a form that its pattern has; the rest is compared where they are found. A pattern of 1,200 characters
+takes seconds to build."""
 _MIN_BASE64 = 6
 """Characters of Base64 that are left of a secret when those that depend on its neighbours are taken away."""
 _BREAKS = (b"", b" ", b"\n", b"\r\n", b"\\n", b"\\r\\n", b"%0A", b"%0D%0A", b"%0a", b"%0d%0a")
@@ -42,14 +45,25 @@ class _Form:
     characters: tuple[Options, ...]
     """Of each character the byte strings that may stand for it; in lower case if case is ignored."""
     ignore_case: bool
-
-    def source(self) -> bytes:
-        """Return it as the source of a pattern."""
-        return (b"(?i:%b)" if self.ignore_case else b"(?:%b)") % b"".join(map(_source, self.characters))
+    beginning: re.Pattern[bytes]
+    """Finds the first characters."""
+    rest: tuple[Options, ...]
+    """The characters that it leaves."""
 
     @property
     def longest(self) -> int:
         return sum(max(map(len, options)) for options in self.characters)
+
+    def end_in(self, text: bytes, start: int) -> int:
+        """Return where this form ends if it begins at `start`, else `start`. The text is in lower case if case is
+        ignored."""
+        found = self.beginning.match(text, start)
+        reached = {found.end()} if found is not None else set[int]()
+        for options in self.rest:
+            if not reached:
+                return start
+            reached = {at + len(option) for at in reached for option in options if text.startswith(option, at)}
+        return max(reached, default=start)
 
     def may_begin(self, text: bytes, start: int) -> bool:
         """Whether the text from there on is the beginning of this form, so that the rest of it may follow. It is in
@@ -76,14 +90,18 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self._forms = [form for secret in secrets if secret for form in _forms(secret)]
-        self._pattern = re.compile(b"|".join(form.source() for form in self._forms)) if self._forms else None
+        self._pattern = re.compile(b"|".join(form.beginning.pattern for form in self._forms)) if self._forms else None
         self.longest = max((form.longest for form in self._forms), default=0)
         self._by_first = _by_first_byte(self._forms)
         self._beginning = _one_of(self._by_first)
 
     def redact(self, data: bytes) -> bytes:
         """Return the data without the secrets."""
-        return self._pattern.sub(MARK, data) if self._pattern is not None else data
+        done, at = bytearray(), 0
+        for start, end in self._find(data):
+            done += data[at:start] + MARK
+            at = end
+        return bytes(done + data[at:]) if at else data
 
     def split(self, data: bytes) -> tuple[bytes, bytes]:
         """Return the data without the secrets as far as that is certain, and the rest, in which one may have begun."""
@@ -91,13 +109,26 @@ class Redactor:
             return data, b""
         done, at = bytearray(), 0
         held_from = self._held_from(data)
-        for found in self._pattern.finditer(data):
-            if found.start() >= held_from:
+        for start, found_end in self._find(data):
+            if start >= held_from:
                 break
-            done += data[at : found.start()] + MARK
-            at = found.end()
+            done += data[at:start] + MARK
+            at = found_end
         end = max(at, held_from)
         return bytes(done + data[at:end]), data[end:]
+
+    def _find(self, data: bytes) -> Iterator[tuple[int, int]]:
+        """Yield from where to where each secret stands."""
+        if self._pattern is None or (found := self._pattern.search(data)) is None:
+            return
+        lowered = data.lower()
+        while found is not None:
+            start = found.start()
+            forms = self._by_first[data[start : start + 1]]
+            end = max(form.end_in(lowered if form.ignore_case else data, start) for form in forms)
+            if end > start:
+                yield start, end
+            found = self._pattern.search(data, max(end, start + 1))
 
     def _held_from(self, data: bytes) -> int:
         """Return where the first form begins that the end of the data may have cut off."""
@@ -182,12 +213,12 @@ def _source(options: Options) -> bytes:
 
 def _forms(secret: str) -> Iterable[_Form]:
     data = secret.encode("utf-8")
-    yield _Form(tuple(map(_character, secret)), ignore_case=True)
-    yield _Form(tuple((one.lower().encode("utf-8"),) for one in reversed(secret)), ignore_case=True)
+    yield _form(map(_character, secret), ignore_case=True)
+    yield _form(((one.lower().encode("utf-8"),) for one in reversed(secret)), ignore_case=True)
     yield _joined([(b"%02x" % byte,) for byte in data], _SEPARATORS, ignore_case=True)
     yield _joined([(b"%d" % byte,) for byte in data], (*_COMMAS, b" "), ignore_case=False)
     for encoding in _WIDE:
-        yield _Form(tuple((one.encode(encoding).lower(),) for one in secret), ignore_case=True)
+        yield _form(((one.encode(encoding).lower(),) for one in secret), ignore_case=True)
     between = tuple(quote + comma + quote for quote in (b'"', b"'") for comma in _COMMAS)
     listed = [one.lower().encode("utf-8") for one in secret]
     yield _joined([(one, b"\\" + one) for one in listed], between, ignore_case=True)
@@ -199,9 +230,33 @@ def _forms(secret: str) -> Iterable[_Form]:
             yield _joined([_base64_character(one) for one in row], _BREAKS, ignore_case=False)
 
 
+def _form(characters: Iterable[Options], *, ignore_case: bool) -> _Form:
+    options = tuple(characters)
+    searched = _SEARCHED if all(starmap(_is_end_certain, pairwise(options[: _SEARCHED + 1]))) else len(options)
+    source = b"".join(map(_source, options[:searched]))
+    beginning = re.compile((b"(?i:%b)" if ignore_case else b"(?:%b)") % source)
+    return _Form(options, ignore_case, beginning, options[searched:])
+
+
+@lru_cache(maxsize=4096)
+def _is_end_certain(options: Options, following: Options) -> bool:
+    """Whether a text in which one of the options stands before one of the others can be divided in one way only. Where
+    `&#97` and `&#97;` are options, a semicolon cannot follow."""
+    return not any(
+        longer != option and longer.startswith(option) and _can_begin(longer.removeprefix(option), following)
+        for option in options
+        for longer in options
+    )
+
+
+def _can_begin(text: bytes, options: Options) -> bool:
+    return any(text.startswith(option) or option.startswith(text) for option in options)
+
+
 def _joined(characters: Iterable[Options], between: Options, *, ignore_case: bool) -> _Form:
     """Return the form of these characters, with one of the others between each two."""
-    return _Form(tuple(chain.from_iterable((one, between) for one in characters))[:-1], ignore_case)
+    options = tuple(chain.from_iterable((one, between) for one in characters))
+    return _form(options[:-1], ignore_case=ignore_case)
 
 
 def _character(character: str) -> Options:

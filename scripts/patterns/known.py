@@ -26,7 +26,10 @@ MADE_WHILE_RUNNING = {
         "the operator's own globs, on a bounded path"
     ),
     "agent_host/services/redaction.py b'[%b]' % listed if listed else b'(?!)'": "one byte",
-    "agent_host/services/redaction.py b'|'.join((form.source() for form in self._forms))": "the operator's own secrets",
+    "agent_host/services/redaction.py beginning": "the operator's own secrets",
+    "agent_host/services/redaction.py b'|'.join((form.beginning.pattern for form in self._forms))": (
+        "the operator's own secrets"
+    ),
     "agent_runtime/learnings/correction_phrases.py '|'.join(map(_phrase, sorted(phrases)))": "texts of this file",
     "agent_runtime/sessions/transfer/import_format.py shape": "an id, of a fixed length",
     "agent_runtime/tools/files/replacement.py _form(clusters[skipped - 1])": "one literal character, in its forms",
