@@ -110,6 +110,7 @@ async def _main(settings: Settings, listening: Sequence[socket.socket], connecti
             await _wait_for_either(serving, stop_requested)
             await runtime.drain()
     finally:
+        entrance.close()
         server.should_exit = True
         await serving
         if runtime is not None:

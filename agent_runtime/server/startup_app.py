@@ -7,6 +7,7 @@ probes are answered from here, and every other request waits for the application
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -31,29 +32,33 @@ class StartupApp:
     def __init__(self, wait_seconds: float = WAIT_SECONDS) -> None:
         self._wait_seconds = wait_seconds
         self._app: App | None = None
-        self._opened = asyncio.Event()
+        self._decided = asyncio.Event()
+        """Set once there is an application, or there will be none."""
 
     def set_app(self, app: App) -> None:
         """From now on every request goes to `app`."""
         self._app = app
-        self._opened.set()
+        self._decided.set()
+
+    def close(self) -> None:
+        """Let no request wait any longer: the application could not be started."""
+        self._decided.set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._app is None:
+        if (app := self._app) is None:
             path: str = scope.get("path", "")
             known = _PROBES.get(path)
-            if known is not None or not await self._wait_for_app():
+            app = await self._wait_for_app() if known is None else None
+            if app is None:
                 await _answer(send, *(known or _starting(path)))
                 return
-        assert self._app is not None  # noqa: S101  it was waited for
-        await self._app(scope, receive, send)
+        await app(scope, receive, send)
 
-    async def _wait_for_app(self) -> bool:
-        try:
+    async def _wait_for_app(self) -> App | None:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._wait_seconds):
-                return await self._opened.wait()
-        except TimeoutError:
-            return False
+                await self._decided.wait()
+        return self._app
 
 
 def _starting(path: str) -> tuple[int, bytes, bytes]:

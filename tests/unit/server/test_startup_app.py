@@ -63,3 +63,12 @@ async def test_the_application_answers_the_probes_once_it_is_there() -> None:
 async def test_nobody_waits_for_ever() -> None:
     status, kind, body = await ask(StartupApp(wait_seconds=0.01), "/chat")
     assert (status, kind, body["code"]) == (503, "application/problem+json", "not_ready")
+
+
+async def test_nobody_waits_for_an_application_that_could_not_be_started() -> None:
+    entrance = StartupApp()
+    asked = asyncio.create_task(ask(entrance, "/chat"))
+    await asyncio.sleep(0)
+    entrance.close()
+    status, _, body = await asyncio.wait_for(asked, 20)
+    assert (status, body["code"]) == (503, "not_ready")
