@@ -25,7 +25,7 @@ BOTS_SOURCES := $(IMAGE_STEPS) requirements/bots.lock \
   $(shell find agent_common agent_client frontends -type f -not -name '*.pyc')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo story serve mesh test test-all test-slow test-machine test-ahead nightly coverage test-local check format bench soak lock schemas docs pictures clean wheel wheel-test image host-image bots-image rootfs container-test microvm-test mcp-conformance page-test
+.PHONY: check-types check-patterns help setup demo story serve mesh test test-all test-slow test-machine test-ahead nightly coverage test-local check format bench soak lock schemas docs pictures clean wheel wheel-test image host-image bots-image rootfs container-test microvm-test mcp-conformance page-test
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -109,8 +109,13 @@ test-local: $(LOCAL_MODEL) ## Run the tests of the small local model, which is i
 check: $(READY) ## Check style, types, the floors and the cost of patterns
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/pyright
 	$(BIN)/lint-imports --no-cache --no-logo
+	@$(MAKE) --no-print-directory -j2 --output-sync check-types check-patterns
+
+check-types: $(READY)
+	$(BIN)/pyright
+
+check-patterns: $(READY)
 	$(BIN)/python -m scripts.patterns
 
 format: $(READY) ## Format the code and mend what can be mended by machine
