@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import math
 import os
@@ -34,11 +35,57 @@ PACKAGES = (
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 CALLERS = SOURCES + sorted(path for folder in ("examples", "scripts") for path in (ROOT / folder).rglob("*.py"))
 LOCKS = sorted((ROOT / "requirements").glob("*.lock"))
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+class Facts:
+    """What the rules ask of a file, found in one walk through it: to walk through all files takes seconds."""
+
+    def __init__(self, path: Path) -> None:
+        self.imports: list[ast.Import | ast.ImportFrom] = []
+        self.functions: list[tuple[int, str, int]] = []
+        """Length, name and line."""
+        self.docstring_lines: set[int] = set()
+        self.names: list[tuple[str, int]] = []
+        """Name and line of each class, function, argument, variable and attribute that it defines."""
+        self.calls_with_tuples: list[int] = []
+        """Lines of calls such as `call(*(a, b))`."""
+        self.loads: set[str] = set()
+        """Names of the attributes that it reads."""
+        for node in ast.walk(parse(path)):
+            self._note(node)
+
+    def _note(self, node: ast.AST) -> None:
+        match node:
+            case ast.Import() | ast.ImportFrom():
+                self.imports.append(node)
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                self.functions.append(((node.end_lineno or node.lineno) - node.lineno + 1, node.name, node.lineno))
+                self.names.append((node.name, node.lineno))
+            case ast.ClassDef():
+                self.names.append((node.name, node.lineno))
+            case ast.arg():
+                self.names.append((node.arg, node.lineno))
+            case ast.Name(ctx=ast.Store()):
+                self.names.append((node.id, node.lineno))
+            case ast.Attribute(ctx=ast.Store()):
+                self.names.append((node.attr, node.lineno))
+            case ast.Attribute():
+                self.loads.add(node.attr)
+            case ast.Call() if any(
+                isinstance(one, ast.Starred) and isinstance(one.value, ast.Tuple | ast.List) for one in node.args
+            ):
+                self.calls_with_tuples.append(node.lineno)
+            case ast.Expr(value=ast.Constant(value=str())):
+                self.docstring_lines |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+            case _:
+                pass
+
+
+facts_of = functools.cache(Facts)
 
 
 # ---------------------------------------------------------------- public interfaces
@@ -47,16 +94,17 @@ def parse(path: Path) -> ast.Module:
 def imports(path: Path) -> Iterator[tuple[int, tuple[str, ...], tuple[str, ...]]]:
     """Line, absolute module and imported names of every import of ours in a file."""
     package = path.relative_to(ROOT).parent.parts
-    for node in ast.walk(parse(path)):
+    for node in facts_of(path).imports:
         if isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else ()
             module = (*base, *(node.module.split(".") if node.module else ()))
             yield node.lineno, module, tuple(alias.name for alias in node.names)
-        elif isinstance(node, ast.Import):
+        else:
             for alias in node.names:
                 yield node.lineno, tuple(alias.name.split(".")), ()
 
 
+@functools.cache
 def public_names(package: Path) -> set[str]:
     """The names in the `__all__` of a package."""
     for node in parse(package / "__init__.py").body:
@@ -140,21 +188,15 @@ def test_a_circle_is_found_among_modules_that_lead_to_it_and_away_from_it() -> N
 def functions() -> list[tuple[int, str]]:
     """Length and place of every function of both packages."""
     return [
-        ((node.end_lineno or node.lineno) - node.lineno + 1, f"{path.relative_to(ROOT)}:{node.lineno} {node.name}")
+        (length, f"{path.relative_to(ROOT)}:{line} {name}")
         for path in SOURCES
-        for node in ast.walk(parse(path))
-        if isinstance(node, Function)
+        for length, name, line in facts_of(path).functions
     ]
 
 
 def code_lines(path: Path) -> int:
     """How many lines of the file have code: not blank, not a comment alone, and not of a docstring."""
-    texts = {
-        line
-        for node in ast.walk(parse(path))
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
-    }
+    texts = facts_of(path).docstring_lines
     lines = enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
     return sum(number not in texts and line.strip() != "" and line.lstrip()[0] != "#" for number, line in lines)
 
@@ -347,13 +389,7 @@ with ExitOnSignal():
 
 def test_no_call_hides_its_arguments_in_a_tuple() -> None:
     """`call(*(a, b), *(c, d))` gets round the limit on arguments by position; name them instead."""
-    found = [
-        f"{path.relative_to(ROOT)}:{node.lineno}"
-        for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.Call)
-        and any(isinstance(one, ast.Starred) and isinstance(one.value, ast.Tuple | ast.List) for one in node.args)
-    ]
+    found = [f"{path.relative_to(ROOT)}:{line}" for path in SOURCES for line in facts_of(path).calls_with_tuples]
     assert found == []
 
 
@@ -387,8 +423,7 @@ def test_json_from_outside_is_read_within_limits() -> None:
     readers = {
         str(path.relative_to(ROOT))
         for path in servers
-        for node in ast.walk(parse(path))
-        if isinstance(node, ast.Attribute) and node.attr in ("model_validate_json", "validate_json")
+        if facts_of(path).loads & {"model_validate_json", "validate_json"}
     }
     assert readers == OWN_JSON
 
@@ -404,22 +439,6 @@ KEPT = {"lives", "ends_by_lifeline", "_ends_by_lifeline", "ends_at_margin", "_EN
 """A column of the database, names with the verb `ends`, and errors of a disk that has no room: ordinary words."""
 
 
-def defined_names(path: Path) -> Iterator[tuple[str, int]]:
-    """Name and line of each class, function, argument, variable and attribute that a file defines."""
-    for node in ast.walk(parse(path)):
-        match node:
-            case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
-                yield node.name, node.lineno
-            case ast.arg():
-                yield node.arg, node.lineno
-            case ast.Name(ctx=ast.Store()):
-                yield node.id, node.lineno
-            case ast.Attribute(ctx=ast.Store()):
-                yield node.attr, node.lineno
-            case _:
-                continue
-
-
 def words_of(name: str) -> set[str]:
     """The words of a name in any of the three spellings."""
     return {word.lower() for word in re.findall("[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)}
@@ -429,7 +448,7 @@ def test_no_name_has_a_retired_word() -> None:
     retired = set(RETIRED.split())
     named = [(path.stem, str(path.relative_to(ROOT))) for path in SOURCES]
     for path in SOURCES:
-        named += [(name, f"{path.relative_to(ROOT)}:{line}") for name, line in defined_names(path) if name not in KEPT]
+        named += [(name, f"{path.relative_to(ROOT)}:{line}") for name, line in facts_of(path).names if name not in KEPT]
     assert [f"{where} {name}" for name, where in named if words_of(name) & retired] == []
 
 

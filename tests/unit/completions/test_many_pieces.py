@@ -36,6 +36,7 @@ def called(arguments: str, **members: Any) -> dict[str, Any]:
     return delta(tool_calls=[{"index": 0, **members, "function": {"name": "bash", "arguments": arguments}}])
 
 
+@pytest.mark.slow  # measures time
 @pytest.mark.parametrize("piece", ["}}}}", "\\", '"', "[{"])
 def test_arguments_of_a_call_that_is_named_with_each_piece(piece: str) -> None:
     reader = CompletionReader(1)
@@ -43,6 +44,7 @@ def test_arguments_of_a_call_that_is_named_with_each_piece(piece: str) -> None:
     list(reader.finish())
 
 
+@pytest.mark.slow  # measures time
 def test_arguments_that_are_placeholders_again_and_again() -> None:
     reader = CompletionReader(1)
     feed_all(lambda event: list(reader.feed(event)), [called("{}", id="a")] * PIECES)
@@ -58,6 +60,7 @@ def test_an_index_that_is_no_number_is_none(index: object) -> None:
     assert [call.name for call in reader.calls] == ["bash"]
 
 
+@pytest.mark.slow  # measures time
 def test_reasoning_details_in_many_pieces_are_one_text() -> None:
     piece = {"type": "reasoning.text", "text": "abcdefgh"}
     reader = CompletionReader(1)
@@ -81,11 +84,13 @@ def test_a_member_that_grows_beyond_the_bound_is_not_kept_in_part() -> None:
     assert reader.fields == {}
 
 
+@pytest.mark.slow  # measures time
 def test_a_call_that_is_written_letter_by_letter() -> None:
     reader = CompletionReader(1)
     feed_all(lambda event: list(reader.feed(event)), [delta(content="<tool_call>"), *[delta(content="a")] * 250_000])
 
 
+@pytest.mark.slow  # measures time
 @pytest.mark.parametrize("begin", [b"data: {x", b'data: {"a":"', b"data: ["])
 def test_an_event_of_many_lines(begin: bytes) -> None:
     splitter = EventSplitter()
@@ -107,6 +112,7 @@ def test_an_event_of_several_lines_is_given_as_soon_as_it_is_whole() -> None:
     assert given == [[], [], [], [b'{"a": {\n"b": "}"\n}\n}']]
 
 
+@pytest.mark.slow  # measures time
 def test_blanks_before_an_answer() -> None:
     splitter = EventSplitter()
     feed_all(lambda piece: list(splitter.feed(piece)), [b" "] * 500_000)

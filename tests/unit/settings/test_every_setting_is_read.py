@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,11 +42,16 @@ def derived(path: Path) -> dict[str, set[str]]:
     return found
 
 
+@functools.cache
+def loads_outside_settings(folder: Path) -> set[tuple[str, str]]:
+    sources = [path for path in folder.rglob("*.py") if path != folder / "settings.py"]
+    return {one for path in sources for one in loads(ast.parse(path.read_text()))}
+
+
 def unread(settings: type[BaseModel], package: str, holder: str = "settings") -> set[str]:
     """Fields that nothing reads, neither itself nor through a property that is read."""
     folder = ROOT / package
-    outside = [path for path in folder.rglob("*.py") if path != folder / "settings.py"]
-    read = {name for path in outside for at, name in loads(ast.parse(path.read_text())) if at.endswith(holder)}
+    read = {name for at, name in loads_outside_settings(folder) if at.endswith(holder)}
     properties = derived(folder / "settings.py")
     while fresh := {field for name in read & properties.keys() for field in properties[name]} - read:
         read |= fresh

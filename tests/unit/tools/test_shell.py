@@ -384,6 +384,7 @@ HARD = [
 ]
 
 
+@pytest.mark.slow  # measures time
 @pytest.mark.parametrize("piece", HARD)
 def test_no_text_takes_long(piece: str) -> None:
     script = piece * (MAX_SCRIPT_BYTES // len(piece))
@@ -392,6 +393,7 @@ def test_no_text_takes_long(piece: str) -> None:
     assert time.thread_time() - before < 3, "a fifth of a second is spent, under a tracer a whole one"
 
 
+@pytest.mark.slow  # measures time
 def test_names_that_are_all_different_do_not_take_long() -> None:
     for script in ("".join(f"x<<E{at}\n" for at in range(14_000)), "".join(f"a{at}|" for at in range(18_000))):
         before = time.thread_time()

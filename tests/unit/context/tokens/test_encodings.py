@@ -55,6 +55,7 @@ def test_counts_are_those_of_tiktoken(name: EncodingName, theirs: dict[str, Any]
         assert encoder(name).count(text) == len(theirs[name].encode(text, disallowed_special=())), text[:80]
 
 
+@pytest.mark.slow  # counts long texts
 @pytest.mark.parametrize("name", NAMES)
 def test_long_texts_are_counted_in_pieces_and_come_out_the_same(name: EncodingName, theirs: dict[str, Any]) -> None:
     for text in everything():
@@ -94,6 +95,7 @@ def test_pieces_are_the_text_and_have_a_bound() -> None:
         assert max(map(len, cut)) <= 2 * PIECE_CHARACTERS
 
 
+@pytest.mark.slow  # counts long texts
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
     "text", [" ", "\n", "\t", "a", "A", "0", "-", "\u3000", "中", "aB", "\n ", "é", "👍", "\u0301", "'"]

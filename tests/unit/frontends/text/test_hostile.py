@@ -72,6 +72,7 @@ UNITS = [
 """Most take less than a third of a second. If any part of it grew with the square of the text, it would be minutes."""
 
 
+@pytest.mark.slow  # measures time
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_long_text_takes_little_time(unit: str) -> None:
     text = unit * (SIZE // len(unit))
@@ -84,6 +85,7 @@ def test_a_long_text_takes_little_time(unit: str) -> None:
     assert time.process_time() - began < 5
 
 
+@pytest.mark.slow  # measures time
 @pytest.mark.parametrize("rows", ["|\n", "|a\n", "x\n"])
 def test_a_table_with_many_empty_cells_takes_little_time(rows: str) -> None:
     began = time.process_time()
@@ -98,6 +100,7 @@ def test_what_is_nested_too_deeply_is_text(unit: str, depth: int) -> None:
     assert "word" in discord_text(unit * (depth // len(unit) // 3) + "word")
 
 
+@pytest.mark.slow  # measures time
 @pytest.mark.parametrize("unit", ['{"a":', "[", '["\\n",', "`", "😀", "\u202e"])
 def test_arguments_take_little_time(unit: str) -> None:
     began = time.process_time()

@@ -185,6 +185,7 @@ def test_of_a_long_open_block_the_end_is_shown() -> None:
     assert len(lines) < 70
 
 
+@pytest.mark.slow  # measures time
 @pytest.mark.parametrize("line", ["a *b* c\n", "- x\n"])
 def test_a_block_that_never_ends_is_not_read_again_at_every_line(line: str) -> None:
     began = process_time()
