@@ -93,7 +93,7 @@ class EventRing(Generic[A]):
         if not self._watchers.acquire(holder):
             raise TooManyWatchers(headers={"Retry-After": "5"})
         self._watchers.release(holder)  # taken for good when the stream is read: one that never is would keep it
-        return self._follow(sees, after, holder, heartbeat)
+        return self._follow(sees, self._last if after is None else after, holder, heartbeat)
 
     def close(self) -> None:
         """End the streams of all watchers, once they have what is in the ring."""
@@ -101,15 +101,13 @@ class EventRing(Generic[A]):
         self._wake()
 
     async def _follow(
-        self, sees: Callable[[A], bool], after: int | None, holder: str, heartbeat: float
+        self, sees: Callable[[A], bool], after: int, holder: str, heartbeat: float
     ) -> AsyncGenerator[bytes]:
         with self._watchers.hold(holder) as admitted:
             if not admitted:
                 return
-            position = self._last if after is None else after
-            lost = not self._forgotten <= position <= self._last
-            if lost:
-                position = self._forgotten
+            lost = not self._forgotten <= after <= self._last
+            position = self._forgotten if lost else after
             beginning = _render(position, EVENTS_LOST, {"after": after}, self._clock.now_ms()) if lost else b""
             yield b": watching\n" + (beginning or _position(position))
             clock = asyncio.get_running_loop().time

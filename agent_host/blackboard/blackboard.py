@@ -78,10 +78,12 @@ class Blackboard:
         """Return a page of a key's changes, the newest first. Raises NotFound."""
         return await self._database.run(lambda connection: read_history(connection, team, key, before, limit))
 
-    def watch(self, member: TeamMember, prefix: str, after: int | None, may_watch: MayWatch) -> AsyncGenerator[bytes]:
+    async def watch(
+        self, member: TeamMember, prefix: str, after: int | None, may_watch: MayWatch
+    ) -> AsyncGenerator[bytes]:
         """Return changes as server-sent events. Raises TooManyWatchers."""
         log = BoardLog(self._database, member.team)
-        return self._watchers.follow(Watch(log, prefix, after, member.name, may_watch))
+        return await self._watchers.follow(Watch(log, prefix, after, member.name, may_watch))
 
     def announce(self, team: str) -> None:
         """Tell watchers of a change that somebody else has written and committed."""

@@ -65,7 +65,7 @@ async def watch(
 ) -> EventStream:
     """Stream changes, after the last event that came or from now on."""
     after = parse_event_id(last_event_id)
-    return EventStream(_board(request).watch(member, check_prefix(prefix), after, may_watch(request, member)))
+    return EventStream(await _board(request).watch(member, check_prefix(prefix), after, may_watch(request, member)))
 
 
 @router.get("/{key:path}/history", response_model=ChangeList)

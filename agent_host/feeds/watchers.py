@@ -62,25 +62,26 @@ class Watchers:
         self.end_streams()
         await asyncio.gather(*(feed.stop() for feed in self._feeds.values()), *self._ending, return_exceptions=True)
 
-    def follow(self, watch: Watch) -> AsyncGenerator[bytes]:
+    async def follow(self, watch: Watch) -> AsyncGenerator[bytes]:
         """Return the events of the log as server-sent events. Raises TooManyWatchers.
 
         A watcher whose next event is no longer kept gets `events-lost`, and then what comes from now on."""
         if not self._slots.fits(watch.holder):
             raise TooManyWatchers(headers={"Retry-After": "5"})
-        return self._follow(watch)
+        # Now, and not when the stream is first read: who has seen that it is open misses nothing.
+        position = (await watch.log.range()).newest if watch.after is None else watch.after
+        return self._follow(watch, position)
 
-    async def _follow(self, watch: Watch) -> AsyncGenerator[bytes]:
+    async def _follow(self, watch: Watch, position: int) -> AsyncGenerator[bytes]:
         with self._slots.hold(watch.holder) as admitted:
             if not admitted:
                 return
             async with self._feed_of(watch.log) as feed:
-                async for piece in self._pieces(watch, feed):
+                async for piece in self._pieces(watch, position, feed):
                     yield piece
 
-    async def _pieces(self, watch: Watch, feed: LogFeed) -> AsyncGenerator[bytes]:
+    async def _pieces(self, watch: Watch, position: int, feed: LogFeed) -> AsyncGenerator[bytes]:
         kept = await watch.log.range()
-        position = kept.newest if watch.after is None else watch.after
         yield b": watching\n"
         if not kept.oldest - 1 <= position <= kept.newest:
             yield _lost(position, kept.newest)

@@ -61,7 +61,7 @@ async def read(
     topics, checked = _topics(request), check_name(name)
     if "text/event-stream" in accept:
         position = after if last_event_id is None else parse_event_id(last_event_id)
-        return EventStream(topics.watch(member, checked, position, may_watch(request, member)))
+        return EventStream(await topics.watch(member, checked, position, may_watch(request, member)))
     page = await topics.messages(member.team, checked, after or 0, limit)
     messages = b",".join(render_message(row) for row in page.rows)
     rest = b"" if page.next is None else b',"next":%d' % page.next

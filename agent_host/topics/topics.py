@@ -67,10 +67,12 @@ class Topics:
         """Return stored messages after a seq, the oldest first. Raises NotFound."""
         return await self._database.run(lambda connection: read_messages(connection, team, topic, after, limit))
 
-    def watch(self, member: TeamMember, topic: str, after: int | None, may_watch: MayWatch) -> AsyncGenerator[bytes]:
+    async def watch(
+        self, member: TeamMember, topic: str, after: int | None, may_watch: MayWatch
+    ) -> AsyncGenerator[bytes]:
         """Return messages as server-sent events. Raises TooManyWatchers."""
         log = TopicLog(self._database, member.team, topic)
-        return self._watchers.follow(Watch(log, "", after, member.name, may_watch))
+        return await self._watchers.follow(Watch(log, "", after, member.name, may_watch))
 
 
 def _ignore(_team: str, _topic: str) -> None:

@@ -42,6 +42,16 @@ async def start(events: EventRing[str]) -> int:
     return int(first.decode().split("id: ")[1])
 
 
+async def test_a_stream_misses_nothing_since_it_was_opened() -> None:
+    events = ring()
+    events.append("counted", "ann", {"number": 1})
+    stream = events.follow(everything)
+    events.append("counted", "ann", {"number": 2})
+    events.close()
+    told, _ = await seen(stream)
+    assert [event["number"] for event in told] == [2]
+
+
 async def test_a_watcher_goes_on_after_the_last_event_that_it_has() -> None:
     events = ring()
     begin = await start(events)

@@ -49,7 +49,7 @@ class Board:
 
     async def changes(self, after: int | None = None) -> AsyncGenerator[tuple[int, str, dict[str, Any]]]:
         """Number, kind and data of each event."""
-        async for piece in self.board.watch(self.member, "", after, _always):
+        async for piece in await self.board.watch(self.member, "", after, _always):
             for event in piece.split(b"\n\n"):
                 fields = dict(line.split(b": ", 1) for line in event.splitlines() if not line.startswith(b":"))
                 if b"data" in fields:

@@ -57,7 +57,7 @@ async def _always() -> bool:
 async def streamed(topics: Topics, topic: str, count: int) -> list[int]:
     """The seqs of events, from the first on."""
     found: list[int] = []
-    async with aclosing(topics.watch(ANN, topic, 0, _always)) as pieces:
+    async with aclosing(await topics.watch(ANN, topic, 0, _always)) as pieces:
         async for piece in pieces:
             events = [event for event in piece.split(b"\n\n") if b"event: message" in event]
             found += [int(event.split(b"\n")[0].removeprefix(b"id: ")) for event in events]
@@ -80,9 +80,17 @@ async def test_a_topic_keeps_the_newest_messages_and_a_team_so_many_topics(tmp_p
         assert await put(topics, "c", 1) == 1
         with pytest.raises(TopicsFull):
             await put(topics, "b", 1)
-        async with aclosing(topics.watch(ANN, "a", 1, _always)) as pieces:
+        async with aclosing(await topics.watch(ANN, "a", 1, _always)) as pieces:
             assert await anext(pieces) == b": watching\n"
             assert b"event: events-lost" in await anext(pieces)
+
+
+async def test_a_stream_misses_nothing_since_it_was_opened(tmp_path: Path) -> None:
+    async with opened(f"sqlite:///{tmp_path / 'mesh.db'}") as topics, asyncio.timeout(PATIENCE):
+        await put(topics, "a", "before")
+        async with aclosing(await topics.watch(ANN, "a", None, _always)) as pieces:
+            await put(topics, "a", "behind")
+            assert b"before" not in await _piece_with(pieces, b"behind")
 
 
 async def test_the_same_message_may_have_its_keys_in_another_order(tmp_path: Path) -> None:
@@ -124,7 +132,7 @@ async def test_watchers_of_a_topic_that_is_deleted_get_what_is_published_after_t
     async with opened(f"sqlite:///{tmp_path / 'mesh.db'}") as topics, asyncio.timeout(PATIENCE):
         await put(topics, "a", "old-1")
         await put(topics, "a", "old-2")
-        async with aclosing(topics.watch(ANN, "a", 0, _always)) as pieces:
+        async with aclosing(await topics.watch(ANN, "a", 0, _always)) as pieces:
             await _piece_with(pieces, b"old-2")
             await topics.delete("red", "a")
             with pytest.raises(NotFound):
@@ -133,7 +141,7 @@ async def test_watchers_of_a_topic_that_is_deleted_get_what_is_published_after_t
                 await topics.messages("red", "a", 0, 10)
             assert await put(topics, "a", "new") == 3
             await _piece_with(pieces, b"new")
-            async with aclosing(topics.watch(ANN, "a", 1, _always)) as late:
+            async with aclosing(await topics.watch(ANN, "a", 1, _always)) as late:
                 assert b"event: events-lost" in await _piece_with(late, b"event:")
                 await put(topics, "a", "newer")
                 assert b"old" not in await _piece_with(late, b"newer")

@@ -34,7 +34,7 @@ async def _seqs(
 ) -> list[int]:
     """The seqs of events up to the last one. It reads nothing between `ready` and `go_on`."""
     found: list[int] = []
-    async with aclosing(topics.watch(member, topic, 0, _always)) as pieces:
+    async with aclosing(await topics.watch(member, topic, 0, _always)) as pieces:
         async for piece in pieces:
             assert b"events-lost" not in piece
             for event in piece.split(b"\n\n"):
