@@ -80,7 +80,7 @@ class MediationChannel:
         self._attached_at: float | None = None
         self._task: asyncio.Task[None] | None = None
         self._grace_task: asyncio.Task[None] | None = None
-        work_service.on_change = self._announce_state
+        work_service.active.on_change = self._announce_state
 
     async def start(self) -> None:
         """Start connecting."""
@@ -92,7 +92,7 @@ class MediationChannel:
     @property
     def status(self) -> ChannelStatus:
         return ChannelStatus(
-            self.state, self._gate.required, self._epoch, self._breaks, self._work_service.active_count, self._error
+            self.state, self._gate.required, self._epoch, self._breaks, len(self._work_service.active), self._error
         )
 
     @property
@@ -103,7 +103,7 @@ class MediationChannel:
             return "draining"
         if self._constraints.fault is not None:
             return "outdated"
-        return "busy" if self._work_service.active_count else "ready"
+        return "busy" if self._work_service.active else "ready"
 
     @property
     def ready(self) -> bool:
@@ -211,8 +211,8 @@ class MediationChannel:
 
     async def _stop_after_grace(self) -> None:
         await asyncio.sleep(self._grace)
-        if self._work_service.active_count:
-            log.warning("the channel was broken for too long: work is stopped", running=self._work_service.active_count)
+        if self._work_service.active:
+            log.warning("the channel was broken for too long: work is stopped", running=len(self._work_service.active))
         await self._work_service.stop_all("channel")
 
     def _lasted(self) -> float:

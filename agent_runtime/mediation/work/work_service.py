@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from agent_common.owned_tasks import OwnedTasks
@@ -12,13 +11,10 @@ from agent_common.protocol.work import (
     DEADLINE_EXCEEDED,
     Cancel,
     Nack,
-    Progress,
     Resume,
     ResumeOk,
     Verdict,
     WorkRequest,
-    WorkResult,
-    WorkUsage,
 )
 from agent_common.telemetry import logger
 
@@ -31,19 +27,15 @@ from ..ledger.outbox import FrameSender, Outbox
 from .active_work import ActiveWork, PendingWork
 from .request_limits import WindowFull, WorkRefused, check_bounds
 from .task_reporter import TaskReporter
-from .turn_worker import RunningWork, WorkRunner, WorkStop, refusal_result
+from .turn_worker import WorkRunner, WorkStop, refusal_result
 from .window import RequestWindow
+from .work_follower import GIVE_UP_SECONDS, WorkFollower
 
 log = logger(__name__)
-GIVE_UP_SECONDS = 20.0
-"""Maximum seconds to wait for stopped work."""
 MAX_RESUME_IDS = 4096
 """Maximum requests named in one frame."""
 MAX_PENDING_LOOKUPS = 64
 """Maximum concurrent lookups of requests beyond the window; further ones are refused without a lookup."""
-RESULT_RETRY_SECONDS = (0.1, 0.5, 5.0)
-"""Seconds between attempts to read a result that the disk did not store or return; the last one repeats."""
-_NO_USAGE = WorkUsage()
 _OTHER = "this id was used for other work"
 
 
@@ -70,29 +62,28 @@ class WorkService:
     outbox: Outbox
     reporter: TaskReporter | None = None
     """Reports the ends of other tasks; None if they are not reported."""
-    on_change: Callable[[], None] = lambda: None
-    """Called when work begins or ends."""
     draining: bool = False
     """Whether this process is shutting down."""
     paused: str | None = None
     """Why no new work is accepted at present; None if it is."""
     pending_constraints: int = 0
     """Number of constraints that are being applied."""
-    _active: dict[str, ActiveWork] = field(default_factory=dict[str, ActiveWork])
     _pending: dict[str, PendingWork] = field(default_factory=dict[str, PendingWork])
     _tasks: OwnedTasks = field(default_factory=OwnedTasks)
     _resending: asyncio.Task[None] | None = None
     _window: RequestWindow = field(init=False)
+    active: WorkFollower = field(init=False)
 
     def __post_init__(self) -> None:
         self._window = RequestWindow(self.rules.window)
+        self.active = WorkFollower(self.outbox, self._window)
 
     async def open(self) -> None:
         """Resume the work of the previous process, and fail requests whose turn is gone."""
         for entry in await self.database.read(ledger.unfinished):
             job = self.worker.resume(entry)
             if job is not None:
-                self._follow_resumed(entry.request, job)
+                self.active.follow(entry.request, job)
             else:
                 gone = refusal_result(
                     entry.request, "interrupted", "its turn is gone", self.clock.now_ms(), failed=True
@@ -100,11 +91,6 @@ class WorkService:
                 await self.database.write(
                     lambda connection, gone=gone: ledger.save_result(connection, gone), durable=True
                 )
-
-    @property
-    def active_count(self) -> int:
-        """Number of requests that are being worked on."""
-        return len(self._active)
 
     # -- frames of the host
 
@@ -121,8 +107,8 @@ class WorkService:
             self._tasks.start(self._process(request, pending), f"work {request_id}")
 
     def cancel(self, cancel: Cancel) -> None:
-        if (work := self._active.get(cancel.request_id)) is not None:
-            self._cancel(work, _why(cancel))
+        if (work := self.active.get(cancel.request_id)) is not None:
+            self.active.cancel(work, _why(cancel))
         elif (pending := self._pending.get(cancel.request_id)) is not None:
             pending.cancelled = cancel
         else:
@@ -148,8 +134,8 @@ class WorkService:
         decisions = verdicts.verdicts if verdicts is not None else None
         if decisions is not None:
             self._apply_verdicts(decisions)
-            for work in self._active.values():
-                self._report_queued(work)
+            for work in self.active:
+                self.active.report_queued(work)
         self._stop_resending()
         self._resending = self._tasks.start(self.outbox.deliver_unacknowledged(decisions), "mediation outbox")
 
@@ -160,17 +146,17 @@ class WorkService:
 
     async def finish_forgotten(self) -> None:
         """Wait until the work that the host has withdrawn has ended, or for a limited time."""
-        tasks = [work.task for work in self._active.values() if work.forgotten and work.task is not None]
+        tasks = [work.task for work in self.active if work.forgotten and work.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=GIVE_UP_SECONDS)
 
     async def stop_all(self, why: WorkStop) -> None:
         """End the running work as yielded, because the channel is down for too long or the constraints have changed."""
-        await asyncio.gather(*(self._stop(work, why) for work in list(self._active.values())))
+        await asyncio.gather(*(self.active.stop(work, why) for work in self.active))
 
     async def wait_idle(self) -> None:
         """Return once no request is being worked on."""
-        while tasks := self._active_tasks():
+        while tasks := self.active.tasks():
             await asyncio.wait(tasks)
 
     async def wait_resent(self) -> None:
@@ -180,11 +166,12 @@ class WorkService:
 
     async def flush_results(self, seconds: float) -> None:
         """Give the results of ended work `seconds` to be passed to the connection."""
-        if tasks := self._active_tasks():
+        if tasks := self.active.tasks():
             await asyncio.wait(tasks, timeout=seconds)
 
     async def close(self) -> None:
         await self._tasks.close()
+        await self.active.close()
         await self.outbox.close()
         if self.reporter is not None:
             await self.reporter.close()
@@ -197,12 +184,12 @@ class WorkService:
             work = await self._start(request)
         finally:
             self._pending.pop(request.request_id, None)
-            if request.request_id not in self._active:
+            if self.active.get(request.request_id) is None:
                 self._window.release(request.request_id)
-        if pending.cancelled is not None and (known := self._active.get(request.request_id)) is not None:
-            self._cancel(known, _why(pending.cancelled))
+        if pending.cancelled is not None and (known := self.active.get(request.request_id)) is not None:
+            self.active.cancel(known, _why(pending.cancelled))
         if work is not None:
-            await self._run_to_end(work)
+            await self.active.run_to_end(work)
 
     async def _start(self, request: WorkRequest) -> ActiveWork | None:
         """Start the work; None if it was refused, or another task follows it already."""
@@ -211,7 +198,7 @@ class WorkService:
             while again:
                 try:
                     self._check_acceptable(request)
-                    work = self._register(request, await self.worker.start(request))
+                    work = self.active.add(request, await self.worker.start(request))
                     work.task = asyncio.current_task()
                     self._accept(work)
                     return work
@@ -248,25 +235,19 @@ class WorkService:
             # Each attempt has its own audit_ref, and the record is about this attempt.
             await self.outbox.deliver(entry.result.model_copy(update={"audit_ref": request.audit_ref}))
         else:
-            work = self._active.get(request.request_id) or self._follow_resumed(
-                entry.request, self.worker.resume(entry)
-            )
+            work = self.active.get(request.request_id) or self.active.follow(entry.request, self.worker.resume(entry))
             work.forgotten = False
             self._accept(work)
 
     def _accept(self, work: ActiveWork) -> None:
         """Tell the host that it is accepted, and whether it begins later."""
         self.outbox.send_signal("accepting", work.request.request_id)
-        self._report_queued(work)
-
-    def _report_queued(self, work: ActiveWork) -> None:
-        if work.job is not None and work.job.queued:
-            self._send_progress(work, Progress(request_id=work.request.request_id, seq=0, kind="queued"))
+        self.active.report_queued(work)
 
     def _check_acceptable(self, request: WorkRequest) -> None:
         """Check the request and take a place in the window. Raises WorkRefused."""
         held = self.constraints.active
-        if request.request_id in self._active:
+        if self.active.get(request.request_id) is not None:
             raise WorkRefused("overloaded", "it is already being worked on")
         if self.draining or self.paused:
             raise WorkRefused("draining", self.paused or "this agent is shutting down")
@@ -283,92 +264,12 @@ class WorkService:
         if not self._window.claim(request.request_id):
             raise WindowFull("overloaded", f"{self.rules.window} requests at a time")
 
-    def _register(self, request: WorkRequest, job: RunningWork | None) -> ActiveWork:
-        work = self._active[request.request_id] = ActiveWork(request, job)
-        self._window.claim_over_limit(request.request_id)
-        self.on_change()
-        return work
-
-    def _follow_resumed(self, request: WorkRequest, job: RunningWork | None) -> ActiveWork:
-        """Follow work that was begun earlier."""
-        work = self._register(request, job)
-        work.task = self._tasks.start(self._run_to_end(work), f"result of {request.request_id}")
-        return work
-
-    async def _run_to_end(self, work: ActiveWork) -> None:
-        """Send the progress of the work, then its result."""
-        request_id, result = work.request.request_id, None
-        try:
-            if await self._wait_ended(work):  # otherwise the next process has it
-                result = await self._wait_for_result(work)
-        finally:
-            self._active.pop(request_id, None)
-            self._window.release(request_id)
-        if result is not None and work.forgotten:
-            await self.acknowledge(request_id)
-        elif result is not None:
-            if work.job is not None and (usage := work.job.usage()) != _NO_USAGE:
-                self._send_progress(work, Progress(request_id=request_id, seq=0, kind="usage", usage=usage))
-            await self.outbox.deliver(result)
-        self.on_change()
-
-    async def _wait_ended(self, work: ActiveWork) -> bool:
-        if work.job is None:
-            return True
-        if (progress := work.job.progress()) is None:
-            return await work.job.wait_ended()
-        forwarding = self._tasks.start(self._forward_progress(work, progress), f"progress of {work.request.request_id}")
-        try:
-            return await work.job.wait_ended()
-        finally:
-            forwarding.cancel()
-
-    async def _wait_for_result(self, work: ActiveWork) -> WorkResult | None:
-        """Return the result once it is on disk; keep asking while the disk is full or failing."""
-        if work.job is not None and (known := work.job.result()) is not None:
-            return known
-        request_id = work.request.request_id
-        for wait in itertools.chain(RESULT_RETRY_SECONDS, itertools.repeat(RESULT_RETRY_SECONDS[-1])):
-            try:
-                entry = await self.outbox.find(request_id)
-                if entry is None or entry.result is not None:
-                    return entry.result if entry is not None else None
-            except StoreError as error:
-                log.warning("a result could not be read, retrying", request_id=request_id, error=str(error))
-            await asyncio.sleep(wait)
-        return None
-
     def _apply_verdicts(self, verdicts: Mapping[str, Verdict]) -> None:
         """Cancel the active requests that the host no longer wants."""
-        for work in list(self._active.values()):
+        for work in self.active:
             work.forgotten = verdicts.get(work.request.request_id) in ("cancel", "forget")
             if work.forgotten:
-                self._cancel(work, "cancelled")
-
-    async def _forward_progress(self, work: ActiveWork, progress: AsyncIterator[Progress]) -> None:
-        async for frame in progress:
-            self._send_progress(work, frame)
-
-    def _send_progress(self, work: ActiveWork, frame: Progress) -> None:
-        sender = self.outbox.sender
-        if sender is None or not self.outbox.extended or work.forgotten:
-            return
-        for one in work.outgoing_progress(frame, sender.redactor):
-            sender.send(one, droppable=one.kind not in ("queued", "started"))
-
-    def _cancel(self, work: ActiveWork, why: WorkStop) -> None:
-        if not work.stopping:
-            work.stopping = True
-            self._tasks.start(self._stop(work, why), f"cancel {work.request.request_id}")
-
-    async def _stop(self, work: ActiveWork, why: WorkStop) -> None:
-        try:
-            async with asyncio.timeout(GIVE_UP_SECONDS):
-                if work.job is not None:
-                    await work.job.stop(why)
-        except Exception as error:  # noqa: BLE001  the work continues, and its result follows later
-            work.stopping = False
-            log.warning("work could not be stopped", request_id=work.request.request_id, error=str(error))
+                self.active.cancel(work, "cancelled")
 
     # -- helpers
 
@@ -379,9 +280,6 @@ class WorkService:
 
     def _refuse(self, request: WorkRequest, code: str, text: str, *, failed: bool = False) -> None:
         self.outbox.send(refusal_result(request, code, text, self.clock.now_ms(), failed=failed))
-
-    def _active_tasks(self) -> list[asyncio.Task[None]]:
-        return [work.task for work in self._active.values() if work.task is not None]
 
     def _stop_resending(self) -> None:
         if self._resending is not None:

@@ -109,7 +109,7 @@ async def _settled(room: Office) -> None:
     room.clerk.attach(wire, ResumeOk())
     for piece in list(room.hands.pieces.values()):
         await piece.finish()
-    await room.until(lambda: room.clerk.active_count == 0)
+    await room.until(lambda: len(room.clerk.active) == 0)
     while waiting := await room.database.read(book.unacknowledged_ids):
         await room.until(lambda waiting=waiting: set(waiting) <= {one.request_id for one in wire.results()})
         for request_id in waiting:

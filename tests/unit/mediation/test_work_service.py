@@ -170,7 +170,7 @@ async def _with_results(room: Office, count: int) -> None:
         room.clerk.submit(taken)
         await room.until(lambda taken=taken: taken.request_id in room.hands.pieces)
         await room.hands.pieces[taken.request_id].finish()
-        await room.until(lambda: room.clerk.active_count == 0)
+        await room.until(lambda: len(room.clerk.active) == 0)
 
 
 async def test_a_large_outbox_goes_out_as_the_host_reads(room: Office) -> None:
@@ -209,7 +209,7 @@ async def test_a_host_that_acknowledges_nothing_does_not_fill_the_disk(room: Off
     await room.until(lambda: "later" in room.hands.pieces)
     await room.hands.pieces["later"].finish()
     await room.until(lambda: wire.results("later"))
-    await room.until(lambda: room.clerk.active_count == 0)
+    await room.until(lambda: len(room.clerk.active) == 0)
     await room.rest()
     kept = await room.database.read(book.unacknowledged_ids)
     assert kept == ("later",)
