@@ -110,7 +110,7 @@ check: $(READY) ## Check style, types, the floors and the cost of patterns
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports --no-cache --no-logo
-	@$(MAKE) --no-print-directory -j2 --output-sync check-types check-patterns
+	@$(MAKE) --no-print-directory -j2 check-types check-patterns
 
 check-types: $(READY)
 	$(BIN)/pyright

@@ -166,7 +166,12 @@ class WorkerProcess:
         """Return the skill's result. Raises SkillError when the skill fails, another ToolFailure when the worker
         dies."""
         with self._caller.for_call(context):
-            return await self._call(name, arguments)
+            try:
+                return await self._call(name, arguments)
+            except asyncio.CancelledError:  # by its deadline, or by the end of its turn
+                if context is not None:
+                    log.warning("skill stopped", skill=name, call_id=context.call_id, text=self._printed.text)
+                raise
 
     async def _call(self, name: str, arguments: Mapping[str, Any]) -> WorkerResult:
         number = secrets.token_hex(8)  # random, so that a plugin cannot leave an answer in the pipe for a later call

@@ -192,3 +192,21 @@ def silent(): return 1
     assert "(exit code 3): die" in died
     told = [record.__dict__["facts"] for record in caplog.records if record.message == "skill failed"]
     assert [(one["skill"], one["error"]) for one in told] == [("speak", failed), ("speak", died)]
+
+
+async def test_what_a_skill_printed_before_its_deadline_is_logged(
+    school: School, caplog: pytest.LogCaptureFixture
+) -> None:
+    code = """
+import time
+
+@skill(name="count", description="Counts.", timeout=1)
+def count():
+    print("one")
+    time.sleep(60)
+"""
+    await school.teach(count=code)
+    with caplog.at_level(logging.WARNING):
+        assert "did not finish" in ((await school.call("count")).error_text or "")
+    [told] = [record.__dict__["facts"] for record in caplog.records if record.message == "skill stopped"]
+    assert (told["skill"], told["text"]) == ("count", "one")
