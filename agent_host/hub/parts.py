@@ -11,6 +11,7 @@ from agent_common.protocol.hub import SessionType
 
 from .agents import Agents
 from .audit import HubAudit
+from .byte_quota import ByteQuota
 from .delivery import Delivery, Receipts
 from .envelope_ids import EnvelopeIds
 from .leases import Leases
@@ -38,7 +39,7 @@ class HubParts:
         """`sharing`: if other hubs have the same store."""
         self.store, self.clock, self.limits = store, clock, limits
         self.owned_tasks, self.agents = OwnedTasks(), Agents()
-        self.audit = HubAudit(store, clock)
+        self.quota, self.audit = ByteQuota(clock), HubAudit(store, clock)
         self.delivery = Delivery(store, clock, limits, self.audit, self.owned_tasks)
         self.receipts = Receipts(store, clock, limits, self.delivery, self.audit, self.owned_tasks)
         self.table = SessionTable(store, self.agents, self.delivery, self.owned_tasks, types)
