@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 from collections.abc import Callable, Coroutine
 
 from agent_common.protocol.work import (
@@ -12,20 +11,17 @@ from agent_common.protocol.work import (
     ApiOpened,
     Attach,
     Cancel,
-    ConstraintAck,
     Constraints,
     ConstraintsPayload,
     Control,
     Drain,
     FrameFault,
-    LifecycleSignal,
     Nack,
     Offer,
     OpenApi,
     Ping,
     Pong,
     ResumeOk,
-    SignalName,
     TaskAck,
     UnknownControl,
     Welcome,
@@ -39,13 +35,15 @@ from agent_common.protocol.work import (
 )
 from agent_common.telemetry import logger
 
-from ..constraints.constraint_payload import ActiveConstraints, InvalidConstraints
-from ..constraints.constraints import ConstraintService, PushedConstraints
+from ..constraints.constraints import ConstraintService
 from ..work.turn_worker import refusal_result
 from ..work.work_service import WorkService
 from .api_connections import ApiConnections
 from .connection import ChannelLost, FrameConnection
+from .constraint_pushes import ConstraintPushes
+from .heartbeat import send_heartbeats
 from .identity import NO_PROOF, Identity
+from .signals import Signals
 
 log = logger(__name__)
 ATTACHED_SECONDS = 0.25
@@ -55,13 +53,8 @@ WELCOME_SECONDS = 10.0
 """Seconds that a host which has welcomed us before has to do so again: it may declare this guest a stale copy."""
 GREETING_SECONDS = 30.0
 """Seconds from our `ready` to the end of a greeting that the host has begun."""
-STOP_SECONDS = 20.0
-"""Seconds that work stopped by urgent constraints has to end before they are acknowledged in any case."""
-SILENT_BEATS = 3
 MIN_HEARTBEAT_SECONDS = 1.0
 """Lower limit of the heartbeat interval that a host may ask for."""
-MAX_PENDING_CONSTRAINTS = 8
-"""Maximum constraints that wait to be applied."""
 FENCED = frozenset({"superseded", "fenced"})
 """Codes by which the host rejects the older of two copies."""
 
@@ -87,13 +80,14 @@ class ChannelAttachment:
         self._clock = work_service.clock
         self._on_attached, self._on_ready, self._on_epoch = on_attached, on_ready, on_epoch
         self._api, self._reporter = api, work_service.reporter
+        self._signals = Signals(connection, self._clock, work_service.outbox)
+        self._pushes = ConstraintPushes(constraints, work_service, self._signals)
         extensions = {"task_results": self._reporter is not None, "api": api is not None}
         self._offer = Offer(identity.window, identity.max_line, new_sid(), epoch, **extensions)
         self.welcome: Welcome | None = None
         self.attached = self.fenced = False
         self._ready = asyncio.Event()
         """Set once results may go out and work may come in."""
-        self._pings = 0
         self._draining: asyncio.Task[None] | None = None
         self._helpers: set[asyncio.Task[None]] = set()
 
@@ -115,42 +109,24 @@ class ChannelAttachment:
             if self._api is not None:
                 self._api.close()
             await asyncio.gather(*self._helpers, return_exceptions=True)
+            await self._pushes.close()
             self._work_service.paused = None  # a pause ends with the connection that asked for it
             self._work_service.detach()
             if self._reporter is not None:
                 self._reporter.detach()
             await self.connection.close()
 
-    def send_signal(self, name: SignalName, *, detail: str | None = None, error: str | None = None) -> None:
-        now = to_rfc3339(self._clock.now_ms())
-        self.connection.send(
-            LifecycleSignal(
-                signal=name, agent_id=self._work_service.outbox.agent_id, observed_at=now, detail=detail, error=error
-            )
-        )
-
-    def acknowledge_constraints(self, constraints: ActiveConstraints) -> None:
-        now = to_rfc3339(self._clock.now_ms())
-        self.connection.send(
-            ConstraintAck(
-                version=constraints.version,
-                hash=constraints.hash,
-                agent_id=self._work_service.outbox.agent_id,
-                observed_at=now,
-            )
-        )
-
     # -- greeting
 
     def _send_greeting(self, previous_break: str | None) -> None:
         held, fault = self._constraints.active, self._constraints.fault
         if previous_break is not None:
-            self.send_signal("mediation_broken", detail=previous_break[:1000])
+            self._signals.send("mediation_broken", detail=previous_break[:1000])
         if held.hash and fault is None:
-            self.acknowledge_constraints(held)
-        self.send_signal("ready", detail=None if self._identity.loose else str(self._offer))
+            self._signals.acknowledge(held)
+        self._signals.send("ready", detail=None if self._identity.loose else str(self._offer))
         if fault is not None:
-            self.send_signal("constraints_outdated", error=fault[:1000])
+            self._signals.send("constraints_outdated", error=fault[:1000])
 
     async def _end_greeting_in_time(self) -> None:
         """Regard the host as attached after a moment: without extensions it is silent until it has work. One that must
@@ -216,7 +192,7 @@ class ChannelAttachment:
             case WorkRequest():
                 await self._handle_work(frame)
             case Constraints():
-                self._handle_constraints(frame)
+                self._pushes.receive(frame)
             case Control():
                 await self._handle_control(frame)
             case UnknownControl():
@@ -264,7 +240,8 @@ class ChannelAttachment:
             await self._identity.check_host(welcome, self._offer.sid)
             self._mark_attached()
         self.welcome = welcome
-        self._spawn(self._send_heartbeats(max(MIN_HEARTBEAT_SECONDS, welcome.heartbeat_s)), "heartbeat")
+        every = max(MIN_HEARTBEAT_SECONDS, welcome.heartbeat_s)
+        self._spawn(send_heartbeats(self.connection, self._clock, every), "heartbeat")
         self.connection.max_line = welcome.max_line
         self._work_service.outbox.agent_id = welcome.agent_id
         kept = self._on_epoch(welcome.epoch)
@@ -295,38 +272,6 @@ class ChannelAttachment:
         elif self._reporter is not None:
             await self._reporter.acknowledge(ack)
 
-    def _handle_constraints(self, frame: Constraints) -> None:
-        pushed = self._constraints.match_payload(frame)
-        if self._work_service.pending_constraints >= MAX_PENDING_CONSTRAINTS:
-            self.send_signal(
-                "constraints_outdated", error=f"constraints_busy: {MAX_PENDING_CONSTRAINTS} versions wait already"
-            )
-        else:
-            self._work_service.pending_constraints += 1
-            self._spawn(self._apply_constraints(pushed), "constraints").add_done_callback(self._on_constraints_done)
-
-    def _on_constraints_done(self, _: asyncio.Task[None]) -> None:
-        """Count down here, because a task that is cancelled before it begins runs no code of its own."""
-        self._work_service.pending_constraints -= 1
-
-    async def _apply_constraints(self, pushed: PushedConstraints) -> None:
-        """Apply constraints once no work is running. Urgent ones are applied at once and stop the running work."""
-        try:
-            if not pushed.urgent:
-                await self._work_service.wait_idle()
-            held = await self._constraints.apply(pushed)
-            if pushed.urgent:
-                await self._work_service.stop_all("constraints")
-                await self._work_service.flush_results(STOP_SECONDS)
-        except InvalidConstraints as error:
-            log.error("constraints were refused", code=error.code, error=str(error))
-            self.send_signal("constraints_outdated", error=f"{error.code}: {error}"[:1000])
-        except OSError as error:
-            log.error("constraints could not be stored", error=str(error))
-            self.send_signal("constraints_outdated", error=f"constraints_not_kept: {error}"[:1000])
-        else:
-            self.acknowledge_constraints(held)
-
     def _handle_drain(self, frame: Drain) -> None:
         self._work_service.paused = "the host drains this agent"
         if self._draining is not None:
@@ -352,21 +297,7 @@ class ChannelAttachment:
     def _refuse_during_greeting(self, request: WorkRequest) -> None:
         self.connection.send(refusal_result(request, "draining", "the greeting is not over", self._clock.now_ms()))
 
-    # -- keeping alive, and shutdown
-
-    async def _send_heartbeats(self, every: float) -> None:
-        """Ping a host that has welcomed us, and abort the connection if it does not answer. Unanswered pings are
-        counted, not seconds, because a machine that was suspended has received nothing either."""
-        asked_at, missed = -math.inf, 0
-        while True:
-            await asyncio.sleep(every)
-            missed = missed + 1 if self.connection.last_received_at < asked_at else 0
-            if missed >= SILENT_BEATS - 1:
-                self.connection.abort(f"the host has said nothing for {every * SILENT_BEATS:g} s")
-                return
-            asked_at = self._clock.monotonic()
-            self._pings += 1
-            self.connection.send(Ping(n=self._pings), droppable=True)
+    # -- shutdown
 
     async def _drain(self, seconds: float) -> None:
         """Finish the work and close the connection, as the host asked: if it closed it, both directions would be
