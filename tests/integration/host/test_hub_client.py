@@ -207,7 +207,8 @@ async def test_a_link_that_is_half_open_is_left_for_another(host: Host) -> None:
                     bridge.stall("both", link)
 
         await converse(alice, handled, stall)
-        assert bridge.counts.accepted >= 6
+        # Alice has three links, as she could not speak on without them; the other end may still be at its first stall.
+        assert bridge.counts.accepted >= 5
 
 
 async def test_an_operator_follows_all_sessions_over_a_broken_link(host: Host) -> None:

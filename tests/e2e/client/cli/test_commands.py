@@ -123,7 +123,7 @@ def test_tasks_and_work_are_listed_read_and_cancelled(world: World, cli: Cli) ->
     assert [work, "ada", "resulted"] in [row[:3] for row in cli("work", "-w", "ada").rows]
     assert cli("work", "show", work, "--json").json["result"]["status"] == "completed"
     heading, answer = cli("work", "show", work).out.splitlines()
-    assert heading == f"work {work} of ada: resulted, 1 attempts"
+    assert heading == f"work {work} of ada: resulted, 1 attempt"
     assert answer == '{"result": {"orders": 3}}', "what the agent said, not the record around it"
     assert cli("work", "cancel", work).out == "resulted\n"
     assert "--user" in cli("work", "--user", "ann", code=2).err
