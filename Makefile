@@ -25,7 +25,7 @@ BOTS_SOURCES := $(IMAGE_STEPS) requirements/bots.lock \
   $(shell find agent_common agent_client frontends -type f -not -name '*.pyc')
 
 .DEFAULT_GOAL := help
-.PHONY: check-types check-patterns help setup demo story serve mesh test test-all test-slow test-machine test-ahead nightly coverage test-local check format bench soak lock schemas docs pictures clean wheel wheel-test image host-image bots-image rootfs container-test microvm-test mcp-conformance page-test
+.PHONY: help setup demo story serve mesh test test-all test-slow test-machine test-ahead nightly coverage test-local check check-types check-patterns format bench soak lock schemas docs pictures clean wheel wheel-test image host-image bots-image rootfs container-test microvm-test mcp-conformance page-test
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -1,4 +1,4 @@
-"""Tasks that nobody waits for, and that end with their owner."""
+"""Own background tasks: log what they raise, and cancel them when their owner closes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast the clients of links are read: what they send is kept on the disk."""
+"""How much each client of the hub may send: it is kept on the disk."""
 
 from __future__ import annotations
 
@@ -13,19 +13,29 @@ _MOST_CLIENTS = 10_000
 
 
 class ByteQuota:
-    """What each client may send. It belongs to the name, so a new link does not renew it."""
+    """Counts what each client sends, by its name: another link does not renew the quota, and several links share it."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._left: dict[str, tuple[float, float]] = {}
-        """By name, the least recent first: bytes that are left, and when that was so."""
+        """By name, the least recent first: bytes that were left, and when. Negative: it has sent too many."""
 
-    def spend(self, client: str, size: int) -> float:
-        """Count bytes that a client has sent. Returns the seconds after which more of it may be read."""
-        now = self._clock.monotonic()
-        left, at = self._left.pop(client, (float(FREE_BYTES), now))
-        left = min(FREE_BYTES, left + (now - at) * FREE_BYTES / _HOUR) - size
-        self._left[client] = max(0.0, left), now
+    def spend(self, client: str, size: int) -> None:
+        """Count bytes that a client has sent."""
+        left = self._left_of(client) - size
+        self._left.pop(client, None)
+        self._left[client] = left, self._clock.monotonic()
         if len(self._left) > _MOST_CLIENTS:
             del self._left[next(iter(self._left))]
-        return max(0.0, -left / SLOW)
+
+    def wait_seconds(self, client: str) -> float:
+        """Return the seconds after which more may be read of what a client sends."""
+        return max(0.0, -self._left_of(client) / SLOW)
+
+    def _left_of(self, client: str) -> float:
+        left, at = self._left.get(client, (float(FREE_BYTES), 0.0))
+        elapsed = self._clock.monotonic() - at
+        if left < 0 and elapsed * SLOW <= -left:
+            return left + elapsed * SLOW
+        elapsed += min(0.0, left) / SLOW
+        return min(FREE_BYTES, max(0.0, left) + elapsed * FREE_BYTES / _HOUR)

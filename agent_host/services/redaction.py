@@ -54,7 +54,7 @@ class _Form:
     def longest(self) -> int:
         return sum(max(map(len, options)) for options in self.characters)
 
-    def end_in(self, text: bytes, start: int) -> int:
+    def find_end(self, text: bytes, start: int) -> int:
         """Return where this form ends if it begins at `start`, else `start`. The text is in lower case if case is
         ignored."""
         found = self.beginning.match(text, start)
@@ -125,7 +125,7 @@ class Redactor:
         while found is not None:
             start = found.start()
             forms = self._by_first[data[start : start + 1]]
-            end = max(form.end_in(lowered if form.ignore_case else data, start) for form in forms)
+            end = max(form.find_end(lowered if form.ignore_case else data, start) for form in forms)
             if end > start:
                 yield start, end
             found = self._pattern.search(data, max(end, start + 1))

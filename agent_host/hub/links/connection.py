@@ -96,15 +96,13 @@ class HubConnection:
         self._unwritten = 0
         """Bytes of what the client has sent and is not decided yet."""
         self._written = asyncio.Event()
-        self._pause = 0.0
-        """Seconds to wait before more of what it sends is read."""
 
-    async def written(self) -> None:
-        """Return once more may be read of what the client sends: it has sent less than is too much, and little of it
-        waits to be written."""
-        if self._pause:
-            pause, self._pause = self._pause, 0.0
-            await asyncio.sleep(pause)
+    async def readable(self) -> None:
+        """Return once more may be read of what the client sends: its quota is not used up, and little of it waits to be
+        written."""
+        client = self._caller.rights.identity
+        if client is not None and (seconds := self._hub.quota.wait_seconds(client)) > 0:
+            await asyncio.sleep(seconds)
         while self._unwritten > MOST_UNWRITTEN:
             self._written.clear()
             await self._written.wait()
@@ -138,7 +136,7 @@ class HubConnection:
     def receive(self, frame: Frame, size: int = 0) -> None:
         """Take a frame of the client, which has `size` bytes. Never waits; what it asks for is answered by frames."""
         if (client := self._caller.rights.identity) is not None and isinstance(frame, SendFrame | RequestFrame):
-            self._pause = self._hub.quota.spend(client, size)
+            self._hub.quota.spend(client, size)
         match frame:
             case SendFrame():
                 self._post(frame, size)

@@ -76,6 +76,7 @@ class SocketLink:
 
     async def _receive(self) -> None:
         while True:
+            await self._connection.readable()
             message = await self._socket.receive()
             if message["type"] == "websocket.disconnect":
                 return
@@ -86,7 +87,6 @@ class SocketLink:
                 self._outbox.put(refused.answer)
                 continue
             self._connection.receive(frame, len(data))
-            await self._connection.written()
 
     async def _send(self) -> None:
         while True:

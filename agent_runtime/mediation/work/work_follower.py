@@ -38,7 +38,7 @@ class WorkFollower:
         return len(self._active)
 
     def __iter__(self) -> Iterator[ActiveWork]:
-        """Iterate over the work that is active now, whatever begins or ends meanwhile."""
+        """Iterate over a copy, so that work may begin or end meanwhile."""
         return iter(tuple(self._active.values()))
 
     def get(self, request_id: str) -> ActiveWork | None:

@@ -73,6 +73,7 @@ class WorkService:
     _resending: asyncio.Task[None] | None = None
     _window: RequestWindow = field(init=False)
     active: WorkFollower = field(init=False)
+    """The requests that are being worked on."""
 
     def __post_init__(self) -> None:
         self._window = RequestWindow(self.rules.window)
