@@ -9,7 +9,7 @@ from functools import partial
 from fastapi import FastAPI
 from starlette.types import Scope
 
-from agent_common.api import NO_TELEMETRY
+from agent_common.api import NO_TELEMETRY, add_routers
 from agent_common.clock import Clock, SystemClock
 from agent_common.net import ListeningSocket, ShareCounter
 
@@ -102,8 +102,7 @@ def create_app(
         withheld={provider.set_by for provider in catalog.providers.values()},
     )
     parts = Parts(settings, database, catalog, offered, search, drivers, mesh_url, budget, egress_server, mediation)
-    for router in (proxy.router, services.router, *_ROUTERS, budgets.router):
-        app.include_router(router)
+    add_routers(app, proxy.router, services.router, *_ROUTERS, budgets.router)
     return app
 
 
@@ -128,8 +127,7 @@ def create_listen_app(
             yield
 
     app = _new_app("agent mediation", lifespan)
-    for router in _ROUTERS:
-        app.include_router(router)
+    add_routers(app, *_ROUTERS)
     return app
 
 
@@ -157,8 +155,7 @@ def create_hub_app(settings: HostSettings, database: HostDatabase, announce: Ann
 
     app = _new_app("agent hub", lifespan)
     app.state.end_work = end_work
-    for router in (hub.router, health.router):
-        app.include_router(router)
+    add_routers(app, hub.router, health.router)
     return app
 
 

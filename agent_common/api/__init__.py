@@ -6,6 +6,7 @@ Beside `agent_common.http`, because it loads FastAPI, and a guest's port is open
 from .body_limit import BodyLimits, BodyRefused, LimitedBody, release_body, shrink_body
 from .problems import error_response, problem_response
 from .range_requests import RangeNotSatisfiable, parse_range
+from .routers import add_routers
 from .telemetry import NO_TELEMETRY
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "BodyRefused",
     "LimitedBody",
     "RangeNotSatisfiable",
+    "add_routers",
     "error_response",
     "parse_range",
     "problem_response",

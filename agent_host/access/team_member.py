@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import Depends, Query, Request
+from fastapi import Query, Request
 
 from ..errors import NotFound, RequestError
-from .guard import AccessGuard, HostCaller, identify
+from .guard import AccessGuard, identify
 from .teams import DEFAULT_TEAM, Teams
 
 _TEAM = Query(
@@ -27,10 +27,9 @@ class TeamMember:
     is_operator: bool
 
 
-async def identify_member(
-    request: Request, caller: Annotated[HostCaller, Depends(identify)], team: Annotated[str | None, _TEAM] = None
-) -> TeamMember:
+async def identify_member(request: Request, team: Annotated[str | None, _TEAM] = None) -> TeamMember:
     """FastAPI dependency for routes of agents and of the operator. Raises NotFound if an agent names another team."""
+    caller = await identify(request)
     if caller.is_operator:
         return TeamMember(caller.agent_id, team or DEFAULT_TEAM, is_operator=True)
     teams: Teams = request.app.state.teams

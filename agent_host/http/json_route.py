@@ -36,6 +36,8 @@ class StrictRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def checked(request: Request) -> Response:
+            if not request.scope["query_string"]:
+                return await handle(request)
             unknown = [name for name in request.query_params if name not in self._parameters]
             if unknown:
                 known = [self._parameters if number < MAX_FAULTS else () for number in range(len(unknown))]
@@ -60,6 +62,8 @@ class JsonRoute(StrictRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle, limits = super().get_route_handler(), self.limits
+        if self.body_field is None:
+            return handle
 
         async def checked(request: Request) -> Response:
             _set_json_content_type(request.scope)

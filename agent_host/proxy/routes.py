@@ -91,4 +91,4 @@ async def usage(
 
 
 for _part in (search.router, _own):
-    router.include_router(_part)
+    router.routes.extend(_part.routes)

@@ -11,7 +11,7 @@ from fastapi.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from agent_common.api import NO_TELEMETRY
+from agent_common.api import NO_TELEMETRY, add_routers
 
 from .. import __version__
 from ..ports import Clock
@@ -46,8 +46,7 @@ def create_app(state: AppState, clock: Clock) -> FastAPI:
     app.state.app_state, app.state.clock = state, clock
     for path, route in chat.FAST_ROUTES.items():
         app.router.routes.append(Route(path, _FastRoute(route), methods=["POST"], include_in_schema=False))
-    for routes in (status, tasks, chat, turns, sessions, permissions, workspace):
-        app.include_router(routes.router)
+    add_routers(app, *(routes.router for routes in (status, tasks, chat, turns, sessions, permissions, workspace)))
     problems.install_handlers(app)
     app.openapi = cache(partial(_describe, app))
     settings = state.settings

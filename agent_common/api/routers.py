@@ -1,0 +1,14 @@
+"""Put the routes of routers into an app."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, FastAPI
+
+
+def add_routers(app: FastAPI, *routers: APIRouter) -> None:
+    """Add the routes of each router, which need no prefix and no dependency beside the router's own.
+
+    `include_router` keeps the routers: for each request it asks the router for a match, and then all over again for
+    the route, which takes longer than most of our handlers."""
+    for router in routers:
+        app.router.routes.extend(router.routes)
