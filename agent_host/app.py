@@ -102,7 +102,7 @@ def create_app(
         withheld={provider.set_by for provider in catalog.providers.values()},
     )
     parts = Parts(settings, database, catalog, offered, search, drivers, mesh_url, budget, egress_server, mediation)
-    add_routers(app, proxy.router, services.router, *_ROUTERS, budgets.router)
+    add_routers(app, *_ROUTERS, proxy.router, services.router, budgets.router)
     return app
 
 

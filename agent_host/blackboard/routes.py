@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from json import JSONDecodeError
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.responses import Response
+from pydantic import ValidationError
 from pydantic_core import to_json
 from sqlalchemy import Row
 
@@ -20,7 +22,7 @@ from agent_common.protocol import (
 )
 
 from ..access import TeamMember, identify_member, may_watch
-from ..http import EventStream, ValueRoute, cause_of, parse_condition, parse_known
+from ..http import EventStream, Handler, ValueRoute, cause_of, parse_condition, parse_known
 from .blackboard import Blackboard
 from .entries import Page, render_change, render_entry
 from .errors import ValueTooLarge
@@ -30,10 +32,31 @@ from .schemas import ClaimBody, EntryBody
 _LAST_VERSION = (1 << 63) - 1
 
 
+class _EntryRoute(ValueRoute):
+    """Calls `read` and `put` without FastAPI."""
+
+    def handle_directly(self, handle: Handler) -> Handler:
+        async def call_read(request: Request) -> Response:
+            member = await identify_member(request)
+            return await read(request, member, request.path_params["key"], request.headers.get("if-none-match"))
+
+        async def call_put(request: Request) -> Response:
+            member, headers = await identify_member(request), request.headers
+            try:
+                body = EntryBody.model_validate(await request.json())
+            except (ValidationError, JSONDecodeError):
+                return await handle(request)  # which says what is wrong
+            conditions = headers.get("if-match"), headers.get("if-none-match")
+            return await put(request, member, request.path_params["key"], body, *conditions)
+
+        return call_read if self.body_field is None else call_put
+
+
 router = APIRouter(prefix="/blackboard", route_class=ValueRoute)
+_entries = APIRouter(prefix="/blackboard", route_class=_EntryRoute)
 Member = Annotated[TeamMember, Depends(identify_member)]
-IfMatch = Annotated[str | None, Header(max_length=1000, description="Only if the entry has one of these versions")]
-IfNoneMatch = Annotated[str | None, Header(max_length=1000, description="`*`: only if there is no such entry")]
+IfMatch = Annotated[str | None, Header(description="Only if the entry has one of these versions")]
+IfNoneMatch = Annotated[str | None, Header(description="`*`: only if there is no such entry")]
 
 
 def _board(request: Request) -> Blackboard:
@@ -94,7 +117,7 @@ async def release(request: Request, member: Member, key: str) -> Response:
     return Response(status_code=204)
 
 
-@router.get("/{key:path}", response_model=Entry)
+@_entries.get("/{key:path}", response_model=Entry)
 async def read(request: Request, member: Member, key: str, if_none_match: IfNoneMatch = None) -> Response:
     """Read an entry; 304 if it has the version that the caller names."""
     known = parse_known(if_none_match)
@@ -104,7 +127,7 @@ async def read(request: Request, member: Member, key: str, if_none_match: IfNone
     return Response(render_entry(row), headers=_tag(row), media_type="application/json")
 
 
-@router.put("/{key:path}", response_model=Entry)
+@_entries.put("/{key:path}", response_model=Entry)
 async def put(
     request: Request,
     member: Member,
@@ -129,6 +152,9 @@ async def delete(request: Request, member: Member, key: str, if_match: IfMatch =
     condition = parse_condition(if_match, None)
     await _board(request).delete(member, cause_of(request), check_key(key), condition)
     return Response(status_code=204)
+
+
+router.routes.extend(_entries.routes)
 
 
 def _tag(row: Row[Any]) -> dict[str, str]:

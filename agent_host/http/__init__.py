@@ -5,7 +5,7 @@ from .body_limit import MAX_BODY, MOST_HELD, BodyLimit
 from .causes import cause_of
 from .conditions import ALWAYS, Condition, parse_condition, parse_known
 from .event_stream import EventStream
-from .json_route import JsonRoute, StrictRoute, ValueRoute
+from .json_route import Handler, JsonRoute, StrictRoute, ValueRoute
 from .problems import openai_error
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "BodyLimit",
     "Condition",
     "EventStream",
+    "Handler",
     "JsonRoute",
     "StrictRoute",
     "ValueRoute",

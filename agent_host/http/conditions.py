@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from ..errors import InvalidRequest
 
+MAX_CONDITION = 1000
+"""Characters of a header."""
 _TAG = re.compile(r'"?([0-9]{1,18})"?')
 
 
@@ -57,6 +59,8 @@ def parse_known(if_none_match: str | None) -> Condition | None:
 
 
 def _parse_versions(header: str, name: str) -> frozenset[int]:
+    if len(header) > MAX_CONDITION:
+        raise _fault(name, f"must have at most {MAX_CONDITION} characters")
     found = [_TAG.fullmatch(tag.strip()) for tag in header.split(",")]
     if not all(found):
         raise _fault(name, 'must be a version in quotes as in ETag, such as "3", or `*`')
