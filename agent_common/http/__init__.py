@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from .gc_tuning import tune_interpreter
 from .header_limits import BoundedHttp, abort_connection, claim_connection, limited_http_protocol
+from .pushing import Push, never_push, pusher
 from .stall_watch import end_if_stalled
 
 if TYPE_CHECKING:
@@ -12,11 +13,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BoundedHttp",
+    "Push",
     "abort_connection",
     "claim_connection",
     "end_if_stalled",
     "limited_http_protocol",
     "limited_web_socket_protocol",
+    "never_push",
+    "pusher",
     "tune_interpreter",
 ]
 

@@ -17,7 +17,7 @@ from agent_common.protocol import Cause, Claim, PromotionRule
 from ..access import TeamMember
 from ..database import BatchWriter, HostDatabase, blackboard_entries, workspaces
 from ..errors import TooMany, describe
-from ..feeds import FeedMemory, MayWatch, Watch, Watchers
+from ..feeds import Client, FeedMemory, Watch, Watchers
 from ..http import Condition
 from .board_log import BoardLog
 from .changes import LIMITS, BoardLimits, Writer
@@ -78,12 +78,9 @@ class Blackboard:
         """Return a page of a key's changes, the newest first. Raises NotFound."""
         return await self._database.run(lambda connection: read_history(connection, team, key, before, limit))
 
-    async def watch(
-        self, member: TeamMember, prefix: str, after: int | None, may_watch: MayWatch
-    ) -> AsyncGenerator[bytes]:
+    async def watch(self, team: str, prefix: str, after: int | None, client: Client) -> AsyncGenerator[bytes]:
         """Return changes as server-sent events. Raises TooManyWatchers."""
-        log = BoardLog(self._database, member.team)
-        return await self._watchers.follow(Watch(log, prefix, after, member.name, may_watch))
+        return await self._watchers.follow(Watch(BoardLog(self._database, team), prefix, after, client))
 
     def announce(self, team: str) -> None:
         """Tell watchers of a change that somebody else has written and committed."""

@@ -13,6 +13,7 @@ from pydantic_core import to_json
 from sqlalchemy import Row
 
 from agent_common.event_ring import parse_event_id
+from agent_common.http import pusher
 from agent_common.protocol import (
     MAX_VALUE_BYTES,
     ChangeList,
@@ -22,6 +23,7 @@ from agent_common.protocol import (
 )
 
 from ..access import TeamMember, identify_member, may_watch
+from ..feeds import Client
 from ..http import EventStream, Handler, ValueRoute, cause_of, parse_condition, parse_known
 from .blackboard import Blackboard
 from .entries import Page, render_change, render_entry
@@ -88,7 +90,8 @@ async def watch(
 ) -> EventStream:
     """Stream changes, after the last event that came or from now on."""
     after = parse_event_id(last_event_id)
-    return EventStream(await _board(request).watch(member, check_prefix(prefix), after, may_watch(request, member)))
+    client = Client(member.name, may_watch(request, member), pusher(request.scope))
+    return EventStream(await _board(request).watch(member.team, check_prefix(prefix), after, client))
 
 
 @router.get("/{key:path}/history", response_model=ChangeList)

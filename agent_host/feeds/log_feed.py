@@ -13,6 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from ..errors import describe
 from .feed_memory import FeedMemory
+from .feed_reader import FeedReader, LoggedEvent
 
 logger = structlog.get_logger(__name__)
 MOST_KEPT = 4096
@@ -25,18 +26,6 @@ _EVENT_BYTES = 512
 LOOK_SECONDS = 5.0
 """Longest time between two looks at the log, for events that nobody has announced. Watchers wake up with each."""
 RETRY_SECONDS = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class LoggedEvent:
-    """An event as watchers get it."""
-
-    number: int
-    """One more than that of the event before."""
-    key: str
-    """By which watchers choose."""
-    body: bytes
-    """The server-sent event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +88,7 @@ class LogFeed:
         self._bytes = 0
         self._stopped = False
         self._woken = asyncio.Event()
-        self.news = asyncio.Event()
-        """Set when there is more, and now and then; replaced by another one then."""
-        self.watchers = 0
+        self.readers: set[FeedReader] = set()
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"feed of {log.name}")
 
     def announce(self) -> None:
@@ -142,14 +129,14 @@ class LogFeed:
                 await self._skip_lost()
             except SQLAlchemyError as error:
                 logger.warning("log_unreadable", log=self._log.name, why=describe(error))
-                self._wake()
+                self.wake_readers()
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
             try:
                 async with asyncio.timeout(LOOK_SECONDS):
                     await self._woken.wait()
             except TimeoutError:
-                self._wake()
+                self.wake_readers()
 
     async def _skip_lost(self) -> None:
         """Go on after events that were deleted before they were read; their watchers learn of it from the log."""
@@ -158,7 +145,7 @@ class LogFeed:
             self._forget()
             self.newest = kept.oldest - 1
             self._woken.set()
-            self._wake()
+            self.wake_readers()
 
     def _keep(self, found: Sequence[LoggedEvent]) -> None:
         for event in () if self._stopped else found:
@@ -169,7 +156,9 @@ class LogFeed:
         self.newest = found[-1].number
         while len(self._events) > MOST_KEPT or self._bytes > MOST_KEPT_BYTES:
             self._drop_oldest()
-        self._wake()
+        now = asyncio.get_running_loop().time()
+        for reader in self.readers:
+            reader.offer(found, now)
 
     def _forget(self) -> None:
         while self._events:
@@ -180,9 +169,10 @@ class LogFeed:
         self._memory.remove(self._log.team, self, oldest)
         self.drop(oldest)
 
-    def _wake(self) -> None:
-        self.news.set()
-        self.news = asyncio.Event()
+    def wake_readers(self) -> None:
+        """Have all readers look for themselves."""
+        for reader in self.readers:
+            reader.woken.set()
 
 
 def _size(event: LoggedEvent) -> int:

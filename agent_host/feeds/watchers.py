@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from pydantic_core import to_json
 
 from agent_common.event_ring import EVENTS_LOST, HEARTBEAT_SECONDS, TooManyWatchers
+from agent_common.http import Push, never_push
 from agent_common.net import ShareCounter
 
 from .feed_memory import FeedMemory
-from .log_feed import Log, LogFeed, LoggedEvent
+from .feed_reader import FeedReader, matching
+from .log_feed import Log, LogFeed
 
 MOST_WATCHERS = 4096
 RECHECK_SECONDS = 5.0
 """How often it is asked whether a watcher may still watch, at the latest when its feed looks at the log again."""
-MayWatch = Callable[[], Awaitable[bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Who watches."""
+
+    holder: str
+    """By whose share of watchers it is counted."""
+    may_watch: Callable[[], Awaitable[bool]]
+    """Asked again and again; the stream ends when it says no."""
+    push: Push = never_push
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +42,7 @@ class Watch:
     """Only events whose keys begin so."""
     after: int | None
     """The number of the last event that the watcher has; None: watch from now on."""
-    holder: str
-    may_watch: MayWatch
-    """Asked again and again; the stream ends when it says no."""
+    client: Client
 
 
 class Watchers:
@@ -56,7 +66,7 @@ class Watchers:
         """End the streams of all watchers, because the host stops."""
         self._closed.set()
         for feed in self._feeds.values():
-            feed.news.set()
+            feed.wake_readers()
 
     async def close(self) -> None:
         self.end_streams()
@@ -66,73 +76,68 @@ class Watchers:
         """Return the events of the log as server-sent events. Raises TooManyWatchers.
 
         A watcher whose next event is no longer kept gets `events-lost`, and then what comes from now on."""
-        if not self._slots.fits(watch.holder):
+        if not self._slots.fits(watch.client.holder):
             raise TooManyWatchers(headers={"Retry-After": "5"})
         # Now, and not when the stream is first read: who has seen that it is open misses nothing.
         position = (await watch.log.range()).newest if watch.after is None else watch.after
         return self._follow(watch, position)
 
     async def _follow(self, watch: Watch, position: int) -> AsyncGenerator[bytes]:
-        with self._slots.hold(watch.holder) as admitted:
+        with self._slots.hold(watch.client.holder) as admitted:
             if not admitted:
                 return
-            async with self._feed_of(watch.log) as feed:
-                async for piece in self._pieces(watch, position, feed):
+            reader = FeedReader(position, watch.prefix, watch.client.push)
+            async with self._feed_of(watch.log, reader) as feed:
+                async for piece in self._pieces(watch, reader, feed):
                     yield piece
 
-    async def _pieces(self, watch: Watch, position: int, feed: LogFeed) -> AsyncGenerator[bytes]:
+    async def _pieces(self, watch: Watch, reader: FeedReader, feed: LogFeed) -> AsyncGenerator[bytes]:
         kept = await watch.log.range()
         yield b": watching\n"
-        if not kept.oldest - 1 <= position <= kept.newest:
-            yield _lost(position, kept.newest)
-            position = kept.newest
+        if not kept.oldest - 1 <= reader.position <= kept.newest:
+            yield _skip(reader, kept.newest)
         else:
-            yield _position_event(position)
+            yield _position_event(reader.position)
         clock = asyncio.get_running_loop().time
-        checked = sent = clock()
+        reader.sent_at = clock()
+        reader.check_at = reader.sent_at + RECHECK_SECONDS
         while not self._closed.is_set():
-            if clock() - checked >= RECHECK_SECONDS:
-                if not await watch.may_watch():
+            if clock() >= reader.check_at:
+                if not await watch.client.may_watch():
                     return
-                checked = clock()
-            news = feed.news
-            found = feed.after(position)
-            if found is None and not (found := await watch.log.read(position)):
+                reader.check_at = clock() + RECHECK_SECONDS
+            found = feed.after(reader.position)
+            if found is None and not (found := await watch.log.read(reader.position)):
                 kept = await watch.log.range()
-                yield _lost(position, kept.newest)
-                position = kept.newest
+                yield _skip(reader, kept.newest)
             elif found:
-                position = found[-1].number
-                body, found = _matching(found, watch.prefix), None  # not kept while the watcher reads
+                reader.position = found[-1].number
+                body, found = matching(found, watch.prefix), None  # not kept while the watcher reads
                 if body:
                     yield body
-                    sent = clock()
-            elif clock() - sent >= HEARTBEAT_SECONDS:
-                yield b": keep-alive\n" + _position_event(position)
-                sent = clock()
+                    reader.sent_at = clock()
+            elif clock() - reader.sent_at >= HEARTBEAT_SECONDS:
+                yield b": keep-alive\n" + _position_event(reader.position)
+                reader.sent_at = clock()
             else:
-                await news.wait()
+                await reader.wait()
 
     @asynccontextmanager
-    async def _feed_of(self, log: Log) -> AsyncGenerator[LogFeed]:
+    async def _feed_of(self, log: Log, reader: FeedReader) -> AsyncGenerator[LogFeed]:
         newest = (await log.range()).newest
         feed = self._feeds.get(log)
         if feed is None:
             feed = self._feeds[log] = LogFeed(log, newest, self._memory)
-        feed.watchers += 1
+        feed.readers.add(reader)
         try:
             yield feed
         finally:
-            feed.watchers -= 1
-            if not feed.watchers and self._feeds.get(log) is feed:
+            feed.readers.discard(reader)
+            if not feed.readers and self._feeds.get(log) is feed:
                 del self._feeds[log]
                 ending = feed.stop()  # without waiting: a stream whose client has gone away may not wait any more
                 self._ending.add(ending)
                 ending.add_done_callback(self._ending.discard)
-
-
-def _matching(found: Sequence[LoggedEvent], prefix: str) -> bytes:
-    return b"".join(event.body for event in found if event.key.startswith(prefix))
 
 
 def _position_event(number: int) -> bytes:
@@ -140,6 +145,8 @@ def _position_event(number: int) -> bytes:
     return b"id: %d\n\n" % number
 
 
-def _lost(after: int, newest: int) -> bytes:
-    facts = to_json({"kind": EVENTS_LOST, "after": after})
+def _skip(reader: FeedReader, newest: int) -> bytes:
+    """Put the reader behind the newest event. Returns the event that tells its client."""
+    facts = to_json({"kind": EVENTS_LOST, "after": reader.position})
+    reader.position = newest
     return b"id: %d\nevent: %b\ndata: %b\n\n" % (newest, EVENTS_LOST.encode(), facts)

@@ -9,10 +9,12 @@ from fastapi.responses import Response
 from pydantic_core import to_json
 
 from agent_common.event_ring import parse_event_id
+from agent_common.http import pusher
 from agent_common.protocol import MAX_VALUE_BYTES, Published, TopicMessages
 
 from ..access import TeamMember, identify_member, may_watch
 from ..errors import Forbidden, RequestError
+from ..feeds import Client
 from ..http import EventStream, ValueRoute, cause_of
 from .messages import render_message
 from .names import check_message_id, check_name
@@ -61,7 +63,8 @@ async def read(
     topics, checked = _topics(request), check_name(name)
     if "text/event-stream" in accept:
         position = after if last_event_id is None else parse_event_id(last_event_id)
-        return EventStream(await topics.watch(member, checked, position, may_watch(request, member)))
+        client = Client(member.name, may_watch(request, member), pusher(request.scope))
+        return EventStream(await topics.watch(member.team, checked, position, client))
     page = await topics.messages(member.team, checked, after or 0, limit)
     messages = b",".join(render_message(row) for row in page.rows)
     rest = b"" if page.next is None else b',"next":%d' % page.next

@@ -12,7 +12,7 @@ from agent_common.protocol import Cause, Published
 
 from ..access import TeamMember
 from ..database import BatchWriter, HostDatabase
-from ..feeds import FeedMemory, MayWatch, Watch, Watchers
+from ..feeds import Client, FeedMemory, Watch, Watchers
 from .messages import LIMITS, MessagePage, NewMessage, TopicLimits, delete_topic, publish, read_messages
 from .topic_log import TopicLog
 
@@ -67,12 +67,9 @@ class Topics:
         """Return stored messages after a seq, the oldest first. Raises NotFound."""
         return await self._database.run(lambda connection: read_messages(connection, team, topic, after, limit))
 
-    async def watch(
-        self, member: TeamMember, topic: str, after: int | None, may_watch: MayWatch
-    ) -> AsyncGenerator[bytes]:
+    async def watch(self, team: str, topic: str, after: int | None, client: Client) -> AsyncGenerator[bytes]:
         """Return messages as server-sent events. Raises TooManyWatchers."""
-        log = TopicLog(self._database, member.team, topic)
-        return await self._watchers.follow(Watch(log, "", after, member.name, may_watch))
+        return await self._watchers.follow(Watch(TopicLog(self._database, team, topic), "", after, client))
 
 
 def _ignore(_team: str, _topic: str) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import re
 import signal
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -247,6 +250,34 @@ def test_a_watcher_that_changes_its_team_is_ended(host: Host) -> None:
         eventually(lambda: watcher.ended)
 
 
+@pytest.mark.slow
+def test_a_watcher_is_ended_also_while_it_gets_changes_all_the_time(host: Host) -> None:
+    """It gets them without running its own task, which is what asks whether it still may."""
+    workspace, agent = make_member(host, "busy", "crowd"), make_member(host, "chatter", "crowd")
+    with host.client(workspace) as busy, host.client(agent) as chatter, Watcher(busy, WATCH) as watcher:
+        assert host.operator.patch("/workspaces/busy", json={"team": "elsewhere"}).status_code == 200
+
+        def ended() -> bool:
+            assert put(chatter, "noise", 1).status_code in (200, 201)
+            return watcher.ended
+
+        eventually(ended)
+
+
+def test_fast_and_slow_watchers_get_every_change_in_order(host: Host, ann: httpx.Client) -> None:
+    headers = {"authorization": ann.headers["authorization"], "accept": "text/event-stream"}
+    with Watcher(ann, WATCH, prefix="flood/") as fast, httpx.Client(base_url=host.url, timeout=PATIENCE) as client:
+        with client.stream("GET", WATCH, params={"prefix": "flood/"}, headers=headers) as slow:
+            lines = slow.iter_lines()
+            assert next(lines) == ": watching"
+            for number in range(40):
+                assert put(ann, f"flood/{number}", f"{number}:" + "x" * 200_000).status_code == 201
+                assert put(ann, f"ebb/{number}", number).status_code == 201
+            told = [json.loads(line[6:]) for line in islice((one for one in lines if one.startswith("data: ")), 40)]
+        assert [one["key"] for one in told] == [one["key"] for one in fast.take(40)]
+        assert [one["key"] for one in told] == [f"flood/{number}" for number in range(40)]
+
+
 def test_a_guest_without_a_network_card_has_the_same_routes(host: Host, ann: httpx.Client) -> None:
     """Over a unix socket, which is what a machine's vsock port is on the host."""
     transport = httpx.HTTPTransport(uds=str(host.data_dir.parent / "mesh.sock"))
@@ -319,6 +350,40 @@ def test_a_bad_write_is_refused_and_nothing_is_written(
     assert faults == ([field] if field else [])
     assert ann.get("/blackboard/bad").status_code == 404
     assert ann.get("/blackboard/bad/history").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [
+        (b'{"value": [1, {"a": null}], "ttl": 60}', {}),
+        (b'{"value": 1}', {"If-Match": '"1", "2", "3", "4"'}),
+        (b'{"value": 1}', {"If-Match": "*"}),
+        (b'{"value": 1}', {"If-Match": f'"1", {" " * 2000}"2"'}),
+        (b'{"value": 1}', {"If-None-Match": "*"}),
+        (b'{"value": 1}', {"Content-Type": "text/plain"}),
+        (b'{"value": 1', {}),
+        (b'{"value": 1, "value": 2}', {}),
+        (b"\xff", {}),
+        (b"", {}),
+        (b'"text"', {}),
+        (b'{"ttl": "soon", "more": 1}', {}),
+    ],
+)
+def test_a_write_is_answered_alike_with_and_without_a_query(host: Host, body: bytes, headers: dict[str, str]) -> None:
+    """Without one it takes a shorter way."""
+    answers: list[tuple[int, dict[str, Any]]] = []
+    for query in ("", "?team=default"):
+        host.operator.delete("/blackboard/alike")
+        assert put(host.operator, "alike", 0).status_code == 201
+        reply = host.operator.put(f"/blackboard/alike{query}", content=body, headers=headers)
+        read = host.operator.get(f"/blackboard/alike{query}")
+        answers += [(one.status_code, _without_numbers(one.json())) for one in (reply, read)]
+    assert answers[:2] == answers[2:]
+
+
+def _without_numbers(answer: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name, value in answer.items() if name not in ("updated_at", "expires_at", "version")}
+    return kept | ({"detail": re.sub(r"[0-9]+", "N", kept["detail"])} if "detail" in kept else {})
 
 
 def test_a_value_of_the_largest_size_fits_also_as_a_long_list(ann: httpx.Client) -> None:

@@ -15,6 +15,7 @@ from agent_common.protocol import Cause
 from agent_host.access import TeamMember
 from agent_host.database import BatchWriter, open_database
 from agent_host.errors import Conflict, NotFound
+from agent_host.feeds import Client
 from agent_host.topics import Topics
 from agent_host.topics.messages import LIMITS, TopicLimits, TopicsFull
 from tests.unit.host.postgresql import new_database, postgresql
@@ -54,10 +55,13 @@ async def _always() -> bool:
     return True
 
 
+ALWAYS = Client("ann", _always)
+
+
 async def streamed(topics: Topics, topic: str, count: int) -> list[int]:
     """The seqs of events, from the first on."""
     found: list[int] = []
-    async with aclosing(await topics.watch(ANN, topic, 0, _always)) as pieces:
+    async with aclosing(await topics.watch("red", topic, 0, ALWAYS)) as pieces:
         async for piece in pieces:
             events = [event for event in piece.split(b"\n\n") if b"event: message" in event]
             found += [int(event.split(b"\n")[0].removeprefix(b"id: ")) for event in events]
@@ -80,7 +84,7 @@ async def test_a_topic_keeps_the_newest_messages_and_a_team_so_many_topics(tmp_p
         assert await put(topics, "c", 1) == 1
         with pytest.raises(TopicsFull):
             await put(topics, "b", 1)
-        async with aclosing(await topics.watch(ANN, "a", 1, _always)) as pieces:
+        async with aclosing(await topics.watch("red", "a", 1, ALWAYS)) as pieces:
             assert await anext(pieces) == b": watching\n"
             assert b"event: events-lost" in await anext(pieces)
 
@@ -88,7 +92,7 @@ async def test_a_topic_keeps_the_newest_messages_and_a_team_so_many_topics(tmp_p
 async def test_a_stream_misses_nothing_since_it_was_opened(tmp_path: Path) -> None:
     async with opened(f"sqlite:///{tmp_path / 'mesh.db'}") as topics, asyncio.timeout(PATIENCE):
         await put(topics, "a", "before")
-        async with aclosing(await topics.watch(ANN, "a", None, _always)) as pieces:
+        async with aclosing(await topics.watch("red", "a", None, ALWAYS)) as pieces:
             await put(topics, "a", "behind")
             assert b"before" not in await _piece_with(pieces, b"behind")
 
@@ -132,7 +136,7 @@ async def test_watchers_of_a_topic_that_is_deleted_get_what_is_published_after_t
     async with opened(f"sqlite:///{tmp_path / 'mesh.db'}") as topics, asyncio.timeout(PATIENCE):
         await put(topics, "a", "old-1")
         await put(topics, "a", "old-2")
-        async with aclosing(await topics.watch(ANN, "a", 0, _always)) as pieces:
+        async with aclosing(await topics.watch("red", "a", 0, ALWAYS)) as pieces:
             await _piece_with(pieces, b"old-2")
             await topics.delete("red", "a")
             with pytest.raises(NotFound):
@@ -141,7 +145,7 @@ async def test_watchers_of_a_topic_that_is_deleted_get_what_is_published_after_t
                 await topics.messages("red", "a", 0, 10)
             assert await put(topics, "a", "new") == 3
             await _piece_with(pieces, b"new")
-            async with aclosing(await topics.watch(ANN, "a", 1, _always)) as late:
+            async with aclosing(await topics.watch("red", "a", 1, ALWAYS)) as late:
                 assert b"event: events-lost" in await _piece_with(late, b"event:")
                 await put(topics, "a", "newer")
                 assert b"old" not in await _piece_with(late, b"newer")

@@ -11,7 +11,7 @@ from agent_common.clock import SystemClock
 from agent_common.protocol import Cause
 from agent_host.access import TeamMember
 from agent_host.database import BatchWriter, open_database
-from agent_host.feeds import FeedMemory
+from agent_host.feeds import Client, FeedMemory
 from agent_host.topics import Topics
 
 PATIENCE = 60.0
@@ -25,6 +25,9 @@ async def _always() -> bool:
     return True
 
 
+ALWAYS = Client("ann", _always)
+
+
 async def _publish(topics: Topics, member: TeamMember, topic: str, size: int) -> None:
     await topics.publish(member, Cause(), topic, None, json.dumps("x" * size))
 
@@ -34,7 +37,7 @@ async def _seqs(
 ) -> list[int]:
     """The seqs of events up to the last one. It reads nothing between `ready` and `go_on`."""
     found: list[int] = []
-    async with aclosing(await topics.watch(member, topic, 0, _always)) as pieces:
+    async with aclosing(await topics.watch(member.team, topic, 0, ALWAYS)) as pieces:
         async for piece in pieces:
             assert b"events-lost" not in piece
             for event in piece.split(b"\n\n"):
