@@ -77,12 +77,16 @@ class Console:
     async def _read(self, reader: asyncio.StreamReader) -> None:
         with contextlib.suppress(ConnectionError):  # a machine that is killed may reset its socket
             while data := await reader.read(_PIECE):
+                await asyncio.sleep(0)  # a file may wait: the answer that came together with a line about it does not
                 self._write(data)
 
     def _write(self, data: bytes) -> None:
-        with self.path.open("ab") as file:
-            if file.tell() + len(data) <= MOST_BYTES:
-                file.write(data)
+        file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        try:
+            if os.fstat(file).st_size + len(data) <= MOST_BYTES:
+                os.write(file, data)
                 return
+        finally:
+            os.close(file)
         self._rotate()
         self.path.write_bytes(data)

@@ -36,6 +36,8 @@ _RUN_BY_THE_AGENT = ("function", "custom")
 _TOOL_MEMBERS = {"type", "function", "custom", "cache_control"}
 _CHOICES = ("none", "auto", "required", "any")
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_NESTED = (dict, list)
+"""What may hold a reference."""
 _VALUES = ("const", "default", "enum", "examples")
 """Members of a JSON Schema that hold plain values."""
 _SCHEMAS_BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
@@ -89,7 +91,7 @@ def _remote_reference(value: Any, *, by_name: bool = False) -> str | None:
             if name in _REFERENCES and isinstance(member, str):
                 if not member.startswith("#"):
                     return f".{name}"
-            elif by_name or name not in _VALUES:
+            elif isinstance(member, _NESTED) and (by_name or name not in _VALUES):
                 inner = _remote_reference(member, by_name=not by_name and name in _SCHEMAS_BY_NAME)
                 if inner is not None:
                     return f".{name[:LONGEST_FIELD]}{inner}"

@@ -182,6 +182,9 @@ async def test_the_request_is_what_claude_takes(api: FakeAnthropic, provider: An
     )
     (asked,) = api.completions
     assert asked.headers["authorization"] == "Bearer sk-ant"
+    assert asked.headers["anthropic-version"]
+    assert asked.headers["user-agent"].startswith("AsyncAnthropic/")
+    assert "gzip" in asked.headers["accept-encoding"]
     assert asked.json == {
         "model": FIVE,
         "max_tokens": 40_000,
@@ -457,7 +460,8 @@ FAULT = 'event: error\ndata: {"type": "error", "error": {"type": "overloaded_err
     [(Drop(after=0), "provider_unreachable"), (Drop(after=4), "provider_dropped"), (Garbage(FAULT), "overloaded_error"),
      (Garbage('data: {"type": "error", "error": {"code": "1113", "message": "no"}}\n\n'), "1113"),
      (Drop(after=4, clean=True), "provider_dropped"), (Garbage("data: {nonsense\n\n"), "provider_error"),
-     (Fail(401), "provider_auth"), (Fail(403), "provider_auth")],
+     (Fail(401), "provider_auth"), (Fail(403), "provider_auth"),
+     (Raw(("no gzip",), status=400, headers={"content-encoding": "gzip"}), "provider_dropped")],
 )  # fmt: skip
 async def test_what_breaks_off_is_reported(
     api: FakeAnthropic, provider: AnthropicProvider, step: Any, code: str

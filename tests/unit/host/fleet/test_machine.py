@@ -116,3 +116,35 @@ async def test_a_console_cannot_grow(tmp_path: Path) -> None:
     await console.close()
     assert console.read_tail(7) == "the end"
     assert len(console.read_tail(1 << 30)) <= 2 * MOST_BYTES
+
+
+async def test_output_is_written_after_what_came_together_with_it(tmp_path: Path) -> None:
+    console, reader = Console(tmp_path / "console.log"), asyncio.StreamReader()
+    console.follow(reader)
+    came = asyncio.Event()
+
+    async def is_written() -> bool:
+        await came.wait()
+        return console.path.exists()
+
+    answer = asyncio.create_task(is_written())
+    await asyncio.sleep(0)  # both wait
+    reader.feed_data(b"a line")
+    came.set()
+    assert not await answer
+    reader.feed_eof()
+    await console.close()
+    assert console.read_tail(10) == "a line"
+
+
+async def test_a_file_that_was_removed_is_made_anew(tmp_path: Path) -> None:
+    console, reader = Console(tmp_path / "console.log"), asyncio.StreamReader()
+    console.follow(reader)
+    for line in ("one", "two"):
+        reader.feed_data(line.encode())
+        while not console.path.exists():
+            await asyncio.sleep(0)
+        assert console.path.read_text() == line
+        console.path.unlink()
+    reader.feed_eof()
+    await console.close()
