@@ -62,6 +62,8 @@ class Client(asyncio.Protocol):
     ) -> Exchange:
         """Sends one request and reads the reply to its end, or until the mark has come so many times if it is to
         `leave` then; the connection is of no more use after that. Raises TimeoutError or ConnectionError."""
+        if self._transport.is_closing():  # unused for longer than the server keeps a connection
+            raise ConnectionError("the server closed the connection")
         self._parser = httptools.HttpResponseParser(self)
         self._pieces: list[bytes] = []
         self._first, self._mark, self._leave = 0.0, mark, leave
