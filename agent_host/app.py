@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from functools import partial
 
 from fastapi import FastAPI
+from starlette.routing import Route
 from starlette.types import Scope
 
 from agent_common.api import NO_TELEMETRY, add_routers
@@ -41,7 +42,7 @@ from .fleet import (
     drivers_of,
 )
 from .gateway import is_agent_request
-from .http import MOST_HELD, BodyLimit, problems
+from .http import MOST_HELD, BodyLimit, HotRoutes, problems
 from .proxy import (
     ShownCatalog,
     load_catalog,
@@ -166,6 +167,8 @@ def _new_app(title: str, lifespan: Callable[[FastAPI], AbstractAsyncContextManag
     )
     problems.install(app)
     app.state.held = ShareCounter(MOST_HELD)
+    app.state.hot_routes = list[Route]()
+    app.add_middleware(HotRoutes, routes=app.state.hot_routes)
     app.add_middleware(BodyLimit, held=app.state.held, is_streamed=_is_streamed)
     return app
 

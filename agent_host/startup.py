@@ -165,7 +165,7 @@ async def open_fleet_and_listener(app: FastAPI, stack: AsyncExitStack, work: Age
     retention.start()
     app.state.fleet, app.state.listener = work.fleet, bridge.listener
     app.state.end_work = partial(_end_work, app)
-    app.router.routes.insert(0, gateway.route())
+    app.state.hot_routes.append(gateway.route())
     return restorer
 
 
@@ -254,7 +254,7 @@ async def open_parts(app: FastAPI, stack: AsyncExitStack, parts: Parts) -> str |
     state.model_metrics = lambda: watch.render_metrics(breaker.resting())
     services = (guard, catalog, providers, ledger, kept, clock, calls, state.held, settings.media, breaker, watch)
     model_proxy = ModelProxy(*services)
-    app.router.routes[:0] = proxy.model_routes(model_proxy)
+    app.state.hot_routes[:0] = proxy.model_routes(model_proxy)
     open_web_services(app, parts.services, settings, clock)
     restorer.start()
     return made

@@ -71,7 +71,7 @@ def open_web_services(app: FastAPI, offered: ServiceCatalog, settings: HostSetti
     """Serve the web services that the operator has set up."""
     guard: AccessGuard = app.state.guard
     endpoint = app.state.services = create_endpoint(offered, settings.data_dir, guard, app.state.teams, clock)
-    app.router.routes.insert(0, endpoint.route())
+    app.state.hot_routes.append(endpoint.route())
 
 
 def open_results(

@@ -5,6 +5,7 @@ from .body_limit import MAX_BODY, MOST_HELD, BodyLimit
 from .causes import cause_of
 from .conditions import ALWAYS, Condition, parse_condition, parse_known
 from .event_stream import EventStream
+from .hot_routes import HotRoutes
 from .json_route import Handler, JsonRoute, StrictRoute, ValueRoute
 from .problems import openai_error
 
@@ -16,6 +17,7 @@ __all__ = [
     "Condition",
     "EventStream",
     "Handler",
+    "HotRoutes",
     "JsonRoute",
     "StrictRoute",
     "ValueRoute",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -27,11 +27,14 @@ _OF_AN_AGENT = ("task", "chat", "status", "result", "sessions")
 
 def install(app: FastAPI) -> None:
     """Register handlers that give every error of the app the shape of its path."""
-    app.add_exception_handler(RequestError, _on_request_error)
-    app.add_exception_handler(HTTPException, _on_http_exception)
-    app.add_exception_handler(RequestValidationError, _on_invalid)
-    app.add_exception_handler(SQLAlchemyError, _on_database_error)
+    for kind, handler in _HANDLERS.items():
+        app.add_exception_handler(kind, handler)
     app.add_exception_handler(Exception, _on_crash)
+
+
+async def answer_error(request: Request, error: Exception) -> Response:
+    """Return the response to a request that has failed outside the app."""
+    return await next(handler for kind, handler in _HANDLERS.items() if isinstance(error, kind))(request, error)
 
 
 def render(error: RequestError, path: str) -> Response:
@@ -128,3 +131,11 @@ async def _on_crash(request: Request, error: Exception) -> Response:
     wrapped = RequestError("the host failed to answer; its log says why", code="internal")
     wrapped.status = 500
     return render(wrapped, request.url.path)
+
+
+_HANDLERS: dict[type[Exception], Callable[[Request, Exception], Awaitable[Response]]] = {
+    RequestError: _on_request_error,
+    HTTPException: _on_http_exception,
+    RequestValidationError: _on_invalid,
+    SQLAlchemyError: _on_database_error,
+}

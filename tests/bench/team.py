@@ -84,14 +84,15 @@ async def _spread(
     """Milliseconds from the sending of a change to its arrival at every reader, or only at the last of them."""
     open_streams = [await Reader.connect(url, path) for _ in range(readers)]
     samples: list[float] = []
-    for number in range(_CHANGES):
+    for number in range(-_WARM, _CHANGES):
         mark = f"mark-{number}-".encode()
         arrivals = [reader.expect(mark) for reader in open_streams]
         began = time.perf_counter()
         await publish(client, number)
         async with asyncio.timeout(_PATIENCE):
             took = sorted([(await arrival - began) * 1000 for arrival in arrivals])
-        samples += took if every else took[-1:]
+        if number >= 0:
+            samples += took if every else took[-1:]
     for reader in open_streams:
         reader.close()
     return samples
