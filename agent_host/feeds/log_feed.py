@@ -23,7 +23,7 @@ PAGE_BYTES = 256 << 10
 """Of events that a watcher gets at a time, but for the last of them: so much waits for each that reads slowly."""
 _EVENT_BYTES = 512
 """What an event takes in memory beside its body."""
-_TOLD_AT_ONCE = 64
+_OFFERS_AT_ONCE = 64
 LOOK_SECONDS = 5.0
 """Longest time between two looks at the log, for events that nobody has announced. Watchers wake up with each."""
 RETRY_SECONDS = 1.0
@@ -127,7 +127,7 @@ class LogFeed:
             try:
                 while found := await self._log.read(self.newest):
                     self._keep(found)
-                    await self._tell(found)
+                    await self._offer(found)
                 await self._skip_lost()
             except SQLAlchemyError as error:
                 logger.warning("log_unreadable", log=self._log.name, why=describe(error))
@@ -159,12 +159,12 @@ class LogFeed:
         while len(self._events) > MOST_KEPT or self._bytes > MOST_KEPT_BYTES:
             self._drop_oldest()
 
-    async def _tell(self, found: Sequence[LoggedEvent]) -> None:
+    async def _offer(self, found: Sequence[LoggedEvent]) -> None:
         """Offer the readers what is new, some at a time: their clients read it while others are told."""
         readers = list(self.readers)
-        for first in range(0, len(readers), _TOLD_AT_ONCE):
+        for first in range(0, len(readers), _OFFERS_AT_ONCE):
             now = asyncio.get_running_loop().time()
-            for reader in readers[first : first + _TOLD_AT_ONCE]:
+            for reader in readers[first : first + _OFFERS_AT_ONCE]:
                 reader.offer(found, now)
             await asyncio.sleep(0)
 

@@ -35,6 +35,7 @@ class Client(asyncio.Protocol):
         """`prefix`: what every path begins with. `token`: the bearer token of every request, or None."""
         self._prefix = prefix
         self._headers = f"host: {host}\r\n" + (f"authorization: Bearer {token}\r\n" if token else "")
+        self._lost = False
         self.heard = asyncio.Event()
         """In this exchange the mark has come so many times."""
 
@@ -62,7 +63,7 @@ class Client(asyncio.Protocol):
     ) -> Exchange:
         """Sends one request and reads the reply to its end, or until the mark has come so many times if it is to
         `leave` then; the connection is of no more use after that. Raises TimeoutError or ConnectionError."""
-        if self._transport.is_closing():  # unused for longer than the server keeps a connection
+        if self._lost:  # unused for longer than the server keeps a connection
             raise ConnectionError("the server closed the connection")
         self._parser = httptools.HttpResponseParser(self)
         self._pieces: list[bytes] = []
@@ -91,6 +92,7 @@ class Client(asyncio.Protocol):
         self._parser.feed_data(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._lost = True
         if hasattr(self, "_done") and not self._done.done():
             self._done.set_exception(exc or ConnectionError("the server closed the connection"))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -57,7 +57,7 @@ class _Client(NamedTuple):
 
     http: httpx2.AsyncClient
     url: httpx2.URL
-    headers: dict[str, str]
+    headers: httpx2.Headers
 
 
 class AnthropicProvider:
@@ -117,16 +117,16 @@ class AnthropicProvider:
                     http_client=http,
                 )
                 headers = httpx2.Headers(http.headers)
-                headers.update({name: text for name, text in opened.default_headers.items() if isinstance(text, str)})
-                self._open = _Client(http, httpx2.URL(f"{opened.base_url}".rstrip("/") + _PATH), dict(headers))
+                headers.update(_needed_headers(opened.default_headers))
+                self._open = _Client(http, httpx2.URL(f"{opened.base_url}".rstrip("/") + _PATH), headers)
             return self._open
 
     async def _send(self, body: bytes, headers: dict[str, str]) -> httpx2.Response:
         """Return the answer; its body is unread unless it is an error. Raises ProviderFailed if there is none."""
         client = self._open or await self._client()
-        sent = {**client.headers, **headers}
         extensions = {"timeout": self._timeout}
-        request = httpx2.Request("POST", client.url, headers=sent, content=body, extensions=extensions)
+        request = httpx2.Request("POST", client.url, headers=client.headers, content=body, extensions=extensions)
+        request.headers.update(headers)
         try:
             response = await client.http.send(request, stream=True)
         except httpx2.TransportError as error:
@@ -168,6 +168,15 @@ class AnthropicProvider:
                 yield writer.usage_event()
                 raise
         yield writer.finish()
+
+
+def _needed_headers(headers: Mapping[str, object]) -> dict[str, str]:
+    """Return what the package sends without the headers that only tell what it runs on."""
+    return {
+        name: text
+        for name, text in headers.items()
+        if isinstance(text, str) and not name.lower().startswith("x-stainless-")
+    }
 
 
 def _read_event(text: bytes) -> dict[str, Any]:

@@ -185,6 +185,7 @@ async def test_the_request_is_what_claude_takes(api: FakeAnthropic, provider: An
     assert asked.headers["anthropic-version"]
     assert asked.headers["user-agent"].startswith("AsyncAnthropic/")
     assert "gzip" in asked.headers["accept-encoding"]
+    assert not any(name.startswith("x-stainless") for name in asked.headers), "they tell what the host runs on"
     assert asked.json == {
         "model": FIVE,
         "max_tokens": 40_000,
