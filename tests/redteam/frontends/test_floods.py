@@ -124,7 +124,13 @@ def test_a_million_brackets(world: World) -> None:
 
 
 def test_marks_without_end(world: World) -> None:
-    world.model(Say("e" + "\u0301" * 20_000 + "\n\nthe end"))
+    marks = Say("e" + "\u0301" * 20_000 + "\n\nthe end")
+
+    def answer(request: object) -> Say:
+        """Messages of the flood before may still be answered."""
+        return marks if getattr(request, "last_user_text", "") == "zalgo" else Say("well said")
+
+    world.provider.script.replace(answer)
     eve = world.person("Eve")
     eve.write(eve.chat, "zalgo")
     world.reply(eve.chat, "the end")

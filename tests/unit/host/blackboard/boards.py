@@ -14,6 +14,7 @@ from agent_host.access import TeamMember
 from agent_host.blackboard import Blackboard
 from agent_host.blackboard.changes import LIMITS, BoardLimits
 from agent_host.database import BatchWriter, open_database
+from agent_host.feeds import Client
 from agent_host.http import ALWAYS, Condition
 
 
@@ -49,7 +50,7 @@ class Board:
 
     async def changes(self, after: int | None = None) -> AsyncGenerator[tuple[int, str, dict[str, Any]]]:
         """Number, kind and data of each event."""
-        async for piece in await self.board.watch(self.member, "", after, _always):
+        async for piece in await self.board.watch(self.member.team, "", after, Client(self.member.name, _always)):
             for event in piece.split(b"\n\n"):
                 fields = dict(line.split(b": ", 1) for line in event.splitlines() if not line.startswith(b":"))
                 if b"data" in fields:
