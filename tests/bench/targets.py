@@ -40,6 +40,7 @@ OURS = Target(
         "AGENT_PORT": str(port),
         "AGENT_DATA_DIR": data,
         "AGENT_LLM_BASE_URL": provider,
+        "AGENT_CONTEXT_LIMIT": "1000000",  # the floor never compacts, so no long session may be compacted here
     },
     fill_ours,
 )
