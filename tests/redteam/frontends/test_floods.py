@@ -128,7 +128,7 @@ def test_marks_without_end(world: World) -> None:
 
     def answer(request: object) -> Say:
         """Messages of the flood before may still be answered."""
-        return marks if getattr(request, "last_user_text", "") == "zalgo" else Say("well said")
+        return marks if "zalgo" in getattr(request, "last_user_text", "") else Say("well said")
 
     world.provider.script.replace(answer)
     eve = world.person("Eve")
