@@ -8,7 +8,6 @@ from fastapi import APIRouter, FastAPI
 def add_routers(app: FastAPI, *routers: APIRouter) -> None:
     """Add the routes of each router, which need no prefix and no dependency beside the router's own.
 
-    `include_router` keeps the routers: for each request it asks the router for a match, and then all over again for
-    the route, which takes longer than most of our handlers."""
+    `include_router` keeps the routers, and asks each of them twice for the route of a request."""
     for router in routers:
         app.router.routes.extend(router.routes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -122,6 +123,7 @@ class LogFeed:
         return self._task
 
     async def _run(self) -> None:
+        clock, look_at = asyncio.get_running_loop().time, 0.0
         while not self._stopped:
             self._woken.clear()
             try:
@@ -134,11 +136,12 @@ class LogFeed:
                 self.wake_readers()
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
-            try:
-                async with asyncio.timeout(LOOK_SECONDS):
-                    await self._woken.wait()
-            except TimeoutError:
+            if clock() >= look_at:  # also where announcements come all the time and nothing with them
                 self.wake_readers()
+                look_at = clock() + LOOK_SECONDS
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(look_at):
+                    await self._woken.wait()
 
     async def _skip_lost(self) -> None:
         """Go on after events that were deleted before they were read; their watchers learn of it from the log."""

@@ -1,5 +1,4 @@
-"""Routes ahead of the app's others, and of FastAPI's layers around those, which take as long as the host's part in
-passing a request on."""
+"""Routes that are asked most, ahead of the app's others and of FastAPI's layers around those."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Call Anthropic's Messages API by the package `anthropic`, on its raw responses.
 
 The package's typed path would build an object of every message sent and every event read, which costs more than the
-rest of a turn together. Its raw path writes the same address and the same headers anew for each call, which takes a
-third of what the conversion adds. So the package writes them once, and bodies and events are passed and read here.
+rest of a turn together. Its raw path writes the same address and the same headers anew for each call. So the package
+writes them once, and requests are sent and events are read here.
 """
 
 from __future__ import annotations
