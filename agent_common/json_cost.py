@@ -12,6 +12,7 @@ _QUICK_BYTES = 256 * 1024
 _BLOCK = 256 * 1024
 VALUE_BYTES = 100
 """What a value takes in memory, on the average of the densest JSON."""
+_to_json = json.JSONEncoder(ensure_ascii=False).encode
 _NO_STRUCTURE = bytes(set(range(256)) - set(b'"[]{},'))
 
 Refusal = Literal[
@@ -71,7 +72,7 @@ def count_values(data: bytes) -> int:
 
 def memory_of(value: object) -> int:
     """Return about how many bytes of memory a JSON value takes. A character beyond ASCII may widen all of its text."""
-    text = json.dumps(value, ensure_ascii=False)
+    text = _to_json(value)
     width = 1 if text.isascii() else 4
     return len(text) * width + VALUE_BYTES * count_values(text.encode(errors="replace"))
 

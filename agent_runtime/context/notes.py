@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, cast
 
 from agent_common.protocol import NOTES_CLOSE, NOTES_OPEN, is_object
@@ -35,8 +36,12 @@ def sent_note(ms: int) -> Note:
 
 def format_time(ms: int) -> str:
     """Format a time in epoch milliseconds for the model."""
-    minute = min(max(0, ms), MAX_TIME_MS) // 60_000 * 60
-    return datetime.fromtimestamp(minute, tz=UTC).strftime("%Y-%m-%d %H:%M UTC, %A")
+    return _format_minute(min(max(0, ms), MAX_TIME_MS) // 60_000)
+
+
+@lru_cache(maxsize=16)
+def _format_minute(minute: int) -> str:
+    return datetime.fromtimestamp(minute * 60, tz=UTC).strftime("%Y-%m-%d %H:%M UTC, %A")
 
 
 def bound_notes(notes: Iterable[Note]) -> tuple[Note, ...]:

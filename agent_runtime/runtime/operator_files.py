@@ -17,7 +17,7 @@ WATCHDOG_WORDS = ("off", "reference")
 def require_out_of_reach(settings: Settings, home: Home) -> None:
     """Raise StartError that names each file and folder of the operator that the agent's tools and commands can change:
     what they write there would count as the operator's, without a question, and also after they were gone."""
-    roots = tuple({home.workspace.resolve(), (home.data_dir / "scratch").resolve()})
+    roots = tuple({home.workspace.resolve(), home.scratches.resolve()})
     found = ((name, _fault(path, roots)) for name, path in _named(settings))
     faults = [f"{PREFIX}{name.upper()}: {fault}" for name, fault in found if fault is not None]
     if faults:

@@ -42,10 +42,13 @@ class Home:
     records: Path = field(init=False)
     """The folder of what the runtime itself keeps: logs, learnings, backups. The same as the workspace, unless that is
     a folder of the user."""
+    scratches: Path = field(init=False)
+    """The folder of all sessions' scratch."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "data_dir", self.data_dir.expanduser().resolve())
         object.__setattr__(self, "records", self.data_dir / "workspace")
+        object.__setattr__(self, "scratches", self.data_dir / "scratch")
         object.__setattr__(self, "workspace", self.user_folder.resolve() if self.user_folder else self.records)
 
     @property
@@ -75,16 +78,16 @@ class Home:
         """Return the session's folder for temporary files and large outputs; `make_scratch` creates it."""
         if not SESSION_ID.fullmatch(session_id):
             raise ValueError(f"{session_id!r} cannot name a folder")
-        return self.data_dir / "scratch" / session_id
+        return self.scratches / session_id
 
     def prepare(self) -> None:
         """Create the folders. Raises StartError with the folder and the reason if one is not usable."""
         if self.user_folder is not None:
             self._check_user_folder(self.user_folder)
-        own = (self.data_dir, self.records, self.data_dir / "scratch", self.skills, self.agents)
+        own = (self.data_dir, self.records, self.scratches, self.skills, self.agents)
         # Workers run as another user and read these folders; the data directory above them is closed to all others.
         modes = {**dict.fromkeys(own, 0o700), self.staged: 0o755, self.skill_environments: 0o755}
-        for folder in (self.records, self.data_dir / "scratch", self.staged):
+        for folder in (self.records, self.scratches, self.staged):
             if folder.is_symlink():  # their content is chowned and deleted
                 raise StartError(
                     f"the folder {folder} is a link, and links are not followed: mount its target there instead"
@@ -148,18 +151,18 @@ class Home:
 
     def _allow_traversal(self) -> None:
         os.umask(0o027)  # from here on the server's new files are closed to others
-        theirs = (self.records, self.data_dir / "scratch", self.staged)
+        theirs = (self.records, self.scratches, self.staged)
         for entry in self.data_dir.iterdir():
             if entry not in theirs and not entry.is_symlink():
                 entry.chmod(entry.stat().st_mode & 0o700)
         os.chown(self.staged, -1, READERS_ID)
         self.staged.chmod(0o2750)
-        for folder in (self.data_dir / "scratch", self.data_dir):
+        for folder in (self.scratches, self.data_dir):
             folder.chmod(TRAVERSE_MODE)
 
     def _scratches(self, uid: int) -> list[Path]:
         """Return the scratch folders that another user owns, after a change of the confinement."""
-        return [folder for folder in (self.data_dir / "scratch").iterdir() if folder.lstat().st_uid != uid]
+        return [folder for folder in self.scratches.iterdir() if folder.lstat().st_uid != uid]
 
     def make_scratch(self, session_id: str) -> Path:
         """Create the session's scratch if it is missing. Raises StoreError if the disk is full."""
