@@ -50,4 +50,4 @@ class MessageSizeCheck:
 
 def _size(turn: Turn) -> int:
     """Return about how many characters the message has. It may hold half a character, which no JSON can."""
-    return sum(len(str(part)) for part in turn.request.parts)
+    return sum(len(part["text"] if part["type"] == "text" else str(part)) for part in turn.request.parts)
