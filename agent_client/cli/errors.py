@@ -39,6 +39,8 @@ _LISTS = {
     "not_found: there is no work ": "`agent work` lists those there are",
 }
 """By what the error begins with, for many kinds of names share the code `not_found`: where the right name is."""
+_GENERAL = re.compile(r"\A(?:not_found|invalid_request): ")
+"""Codes that tell a person nothing that the text behind them does not."""
 
 
 class CliError(Exception):
@@ -67,5 +69,5 @@ def explain(error: ClientError) -> str:
     fixes = [one.format(workspace=named[1] if named else "WORKSPACE") for one in fixes]
     faults = error.faults if isinstance(error, ApiError) else ()
     fixes += [f"{one.field}: {one.message}" for one in faults if one.message not in str(error)]
-    fix = next(iter(fixes), "")
-    return f"{str(error).removesuffix('.')}; {fix}" if fix else str(error)
+    fix, text = next(iter(fixes), ""), _GENERAL.sub("", str(error), count=1)
+    return f"{text.removesuffix('.')}; {fix}" if fix else text

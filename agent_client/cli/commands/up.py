@@ -53,7 +53,7 @@ async def up(
     except (ValueError, OSError) as error:
         raise UsageError(f"an agent cannot work in this folder: {error}", "cd there, then `agent up`") from None
     choice = await _choice(call, data, options)
-    new = all(str(folder) not in one.folders for one in load_contexts().contexts)
+    notes = _notes_for_new(folder)
     async with one_at_a_time(data):
         host = running_host(data)
         if host is None:
@@ -62,8 +62,8 @@ async def up(
         workspace = await _open(host, data, folder)
     if workspace != (name := id_of(folder)):
         call.output.note(f"the name {name} is taken by another agent, so this one is {workspace}")
-    if new:
-        call.output.note("commands in this folder run without asking; `/permissions ask bash *` in a chat changes that")
+    for note in notes:
+        call.output.note(note)
     if chats:
         code = await _chat()
         call.output.note("The agent still runs, with its host: `agent down` stops them.")
@@ -74,6 +74,17 @@ async def up(
         call.output.line(f"agent {workspace} works in {folder}")
         call.output.note("talk to it: `agent chat`, or `agent -p 'list files'`; `agent down` stops everything")
     return None
+
+
+def _notes_for_new(folder: Path) -> list[str]:
+    """Return what a person should know of an agent in a folder that had none."""
+    known = {path: one for context in load_contexts().contexts for path, one in context.folders.items()}
+    if str(folder) in known:
+        return []
+    above = next((path for path in map(str, folder.parents) if path in known), None)
+    another = f"this is another agent than {known.get(above or '')} in {above}, with a memory and sessions of its own"
+    asks = "commands in this folder run without asking; `/permissions ask bash *` in a chat changes that"
+    return [another, asks] if above else [asks]
 
 
 async def _choice(call: Invocation, data: Path, options: ModelOptions) -> ModelChoice | None:

@@ -136,6 +136,12 @@ def test_a_name_that_is_taken_is_said(machine: Machine) -> None:
     ended = machine.agent("up", "--no-chat", cwd=other)
     assert ended.stdout == f"agent project-2 works in {other}\n"
     assert "the name project is taken by another agent, so this one is project-2" in ended.stderr
+    assert "another agent than" not in ended.stderr
+    below = other / "below"
+    below.mkdir()
+    said = machine.agent("up", "--no-chat", cwd=below).stderr
+    assert f"this is another agent than project-2 in {other}, with a memory and sessions of its own" in said
+    assert machine.agent("up", "--no-chat", cwd=below).stderr.count("another agent") == 0
 
 
 def test_the_operators_token_can_be_shown_kept_and_replaced(machine: Machine) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
-from agent_client import InvalidRequest, Unauthorized
+from agent_client import InvalidRequest, NotFound, Unauthorized
 from agent_client.cli.errors import explain
 from agent_client.cli.main import app
 from agent_common.protocol import FieldFault, Problem
@@ -30,7 +30,14 @@ def test_a_name_that_is_wrong_is_told_with_those_that_are_right() -> None:
     fault = FieldFault(field="agent", message="must be one of: build, {plan}")
     problem = Problem(title="", status=422, detail="agent foo does not exist", instance="/", code="invalid_request")
     told = explain(InvalidRequest(problem.model_copy(update={"errors": [fault]})))
-    assert told == "invalid_request: agent foo does not exist; agent: must be one of: build, {plan}"
+    assert told == "agent foo does not exist; agent: must be one of: build, {plan}"
+
+
+def test_a_code_that_says_no_more_than_the_text_is_left_out() -> None:
+    problem = Problem(title="", status=404, detail="there is no workspace 'x'", instance="/", code="not_found")
+    assert explain(NotFound(problem)) == "there is no workspace 'x'; `agent ps` lists those there are"
+    quoting = problem.model_copy(update={"code": "unknown_model", "detail": "it said not_found: x"})
+    assert explain(NotFound(quoting)).startswith("unknown_model: it said not_found: x")
 
 
 def test_a_fix_follows_a_sentence_without_its_stop() -> None:
