@@ -19,16 +19,20 @@ from frontends.store import NAME
 from tests.integration.host.live import PATIENCE, Host, catalog
 from tests.ports import free_port
 
-WORKSPACE = "garden"
+WORKSPACE, OTHER = "garden", "orchard"
 ASKS = "approved-"
 """An `echo` of a word that begins so needs an approval."""
 _RULES = {"rules": [{"permission": "bash", "pattern": f"echo {ASKS}*", "action": "ask"}]}
 
 
 class World:
-    """`with World(folder) as world:`. Each of the processes may be killed and started again."""
+    """`with World(folder) as world:`. Each of the processes may be killed and started again.
 
-    def __init__(self, folder: Path) -> None:
+    People use the first of the workspaces until they choose another.
+    """
+
+    def __init__(self, folder: Path, *, workspaces: Sequence[str] = (WORKSPACE,)) -> None:
+        self.workspaces = workspaces
         self.folder, self.provider = folder, ScriptedProvider()
         self.telegram, self.discord = FakeTelegram(), FakeDiscord()
         self._stack = ExitStack()
@@ -45,12 +49,9 @@ class World:
             models = catalog(self.folder, self.provider)
             settings = {"MESH_PORT": free_port(), "MESH_MODELS": models, "UPSTREAM_KEY": "sk-1", "MESH_STOP_GRACE": 2}
             self.host = stack.enter_context(Host(self.folder / "mesh", **settings))
-            made = self.host.mesh.workspaces.create(WORKSPACE)
-            self.agent_folder = Path(made.data_dir or "")
-            self.agent_folder.mkdir(parents=True, exist_ok=True)
-            (self.agent_folder / "permissions.yaml").write_text(json.dumps(_RULES))
-            assert self.host.mesh.workspaces.start(WORKSPACE).state == "running"
-            asked = {"users": ["telegram:*", "discord:*"], "workspaces": [WORKSPACE]}
+            folders = [self._start_agent_in(workspace) for workspace in self.workspaces]
+            self.agent_folder = folders[0]
+            asked = {"users": ["telegram:*", "discord:*"], "workspaces": [*self.workspaces]}
             self._token = self.host.operator.post("/tokens", json=asked).json()["token"]
             self._stack = stack.pop_all()
         return self
@@ -80,7 +81,7 @@ class World:
 
     def configure(self, people: Sequence[str] = (), approvers: Sequence[str] = ()) -> None:
         """Write `bots.yaml`, with people who need no pairing."""
-        shared = {"workspaces": [WORKSPACE], "approvers": [*approvers]}
+        shared = {"workspaces": [*self.workspaces], "approvers": [*approvers]}
         given = (
             ("telegram", self.telegram.token, self.telegram.url),
             ("discord", self.discord.bot.token, self.discord.url),
@@ -139,6 +140,14 @@ class World:
             return connection.execute(statement, values).fetchall()
 
     # ---------------------------------------------------------------- the host and its agent
+
+    def _start_agent_in(self, workspace: str) -> Path:
+        """Start an agent in a new workspace, and return the folder of its data."""
+        folder = Path(self.host.mesh.workspaces.create(workspace).data_dir or "")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "permissions.yaml").write_text(json.dumps(_RULES))
+        assert self.host.mesh.workspaces.start(workspace).state == "running"
+        return folder
 
     def kill_host(self) -> None:
         """SIGKILL to the host, with which its agents end, and another one at the same port."""
