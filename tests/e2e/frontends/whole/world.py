@@ -8,8 +8,8 @@ import signal
 import sqlite3
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -41,6 +41,9 @@ class World:
         """What the dead processes of the bots have written."""
         self.starts: list[float] = []
         """When a process of the bots was started."""
+        self.deaths: list[tuple[float, float]] = []
+        """When the agent was killed, alone or with its host: two moments, by the clock of its messages, between which
+        it was."""
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -151,18 +154,26 @@ class World:
 
     def kill_host(self) -> None:
         """SIGKILL to the host, with which its agents end, and another one at the same port."""
-        assert self.host.process.kill9() == -signal.SIGKILL
+        with self._dying():
+            assert self.host.process.kill9() == -signal.SIGKILL
         self.host.start()
 
     def kill_agent(self) -> None:
         """SIGKILL to the runtime as soon as there is one."""
         deadline = time.monotonic() + PATIENCE
         while (pid := self._agent_pid()) is None:
-            self._start_agent()
+            self.start_agent()
             assert time.monotonic() < deadline, "the agent does not start"
-        os.kill(pid, signal.SIGKILL)
+        with self._dying():
+            os.kill(pid, signal.SIGKILL)
 
-    def _start_agent(self) -> None:
+    @contextmanager
+    def _dying(self) -> Generator[None]:
+        first = time.time() * 1000
+        yield
+        self.deaths.append((first, time.time() * 1000))
+
+    def start_agent(self) -> None:
         """Start it as its operator: after many kills the host waits longer and longer before it does so by itself."""
         assert self.host.operator.post(f"/workspaces/{WORKSPACE}/start").status_code < 500
 
