@@ -15,12 +15,13 @@ from . import failures
 from .arguments import replace_lone_surrogates
 from .calls import CallAssembler
 from .content import REASONING_MEMBERS, detailed_reasoning, flatten, reasoning_of
+from .error_places import error_in
 from .events import DONE, MAX_LINE_BYTES
 from .finish_reasons import FAILED, NOT_YET, OVERFLOW, StopReason, stop_reason
 from .kept import KeptFields, bounded
 from .pieces import AnswerPiece, CallPiece, CallStarted, ReasoningPiece, TextPiece, ToolCall
 from .thinking import TextChannel
-from .usage import find_report, read_usage
+from .usage import find_report, joined_report, read_usage
 from .written_calls import NotCalls, is_plain, read_written_calls
 
 EVENT_LIMITS = JsonLimits(max_bytes=MAX_LINE_BYTES, max_values=100_000, refuse_ambiguous=False)
@@ -115,10 +116,10 @@ class CompletionReader:
         return text
 
     def _event(self, event: dict[str, Any], name: str) -> Iterator[AnswerPiece]:
-        if (error := failures.error_in(event, name)) is not None:
+        if (error := error_in(event, name)) is not None:
             raise failures.from_event(error)
         if (event.get("usage") or "x_groq" in event) and (report := find_report(event)):
-            self.report = report
+            self.report = joined_report(self.report, report)
         if isinstance(model := event.get("model"), str) and model:
             self.model = model
         choices, first = event.get("choices"), not self._spoken
@@ -194,7 +195,7 @@ class CompletionReader:
         if content != "" or not delta.keys() <= _COMMON:
             yield from self._delta(delta, whole=first and not self._streamed and self.finish_reason is not None)
         if ("usage" in choice or "usage" in delta) and (report := find_report({"choices": [choice]})):
-            self.report = report
+            self.report = joined_report(self.report, report)
 
     def _delta(self, delta: dict[str, Any], *, whole: bool) -> Iterator[AnswerPiece]:
         """Yield what a delta says, or a message; `whole`: each of its calls is one, and no piece."""

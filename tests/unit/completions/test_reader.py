@@ -364,6 +364,8 @@ def test_what_is_kept_has_a_limit() -> None:
         ("IMAGE_SAFETY", "content-filter"),
         ("content_filter: PROHIBITED_CONTENT", "content-filter"),
         ("content_policy", "content-filter"),
+        ("prompt_filtered", "content-filter"),
+        ("MODEL_ARMOR", "content-filter"),
         ("policy_violation", "content-filter"),
         ("FinishReason.MAX_TOKENS", "length"),
         ("token_limit", "length"),
@@ -395,6 +397,7 @@ def test_a_word_for_no_finish_reason_yet_ends_nothing(word: str) -> None:
         *("function_call_filter: MALFORMED_FUNCTION_CALL", "error: banana", "MISSING_THOUGHT_SIGNATURE"),
         *("TOO_MANY_TOOL_CALLS", "upstream_error", "server_cancelled", "provider_error", "model_error"),
         *("overloaded", "rate_limit", "service_unavailable"),
+        *("engine_overloaded", "rate_limit_exceeded", "connection_error", "USER_CANCEL", "out_of_memory", "terminated"),
     ],
 )
 @pytest.mark.parametrize("delta", [{"content": "The first"}, {}])
@@ -404,11 +407,33 @@ def test_a_finish_reason_that_means_a_failure_is_one(finish: str, delta: dict[st
     assert caught.value.transient
 
 
-@pytest.mark.parametrize("finish", ["model_context_window_exceeded", "context_length", "ERROR_LIMIT"])
+@pytest.mark.parametrize(
+    "finish", ["model_context_window_exceeded", "context_length", "ERROR_LIMIT", "max_input_length"]
+)
 def test_a_full_window_without_an_answer_is_an_overflow(finish: str) -> None:
     with pytest.raises(ModelError) as caught:
         read(stream(finish=finish))
     assert caught.value.code == "context_overflow"
+
+
+@pytest.mark.parametrize(
+    "last", [{"completion_tokens": 7}, {"prompt_tokens": 0, "completion_tokens": 7, "total_tokens": 7}]
+)
+def test_prompt_and_answer_may_be_reported_one_after_the_other(last: dict[str, int]) -> None:
+    first = {
+        "prompt_tokens": 5,
+        "completion_tokens": 1,
+        "total_tokens": 6,
+        "prompt_tokens_details": {"cached_tokens": 2},
+    }
+    reports = [b"data: " + json.dumps({"choices": [], "usage": usage}).encode() + b"\n\n" for usage in (first, last)]
+    reader = read(reports[0] + HELLO.replace(b"data: [DONE]", reports[1] + b"data: [DONE]")).reader
+    assert reader.usage == Usage(input=3, output=7, cache_read=2)
+
+
+def test_a_report_without_a_count_that_is_known_is_none() -> None:
+    report = {"choices": [], "usage": {"billed_units": {"input_tokens": 5, "output_tokens": 2}}}
+    assert read(HELLO.replace(b"data: [DONE]", b"data: " + json.dumps(report).encode())).reader.report is None
 
 
 @pytest.mark.parametrize(
