@@ -8,6 +8,8 @@ from typing import Any, cast
 
 from ..protocol import Pricing, Usage, is_object
 
+WRAPPERS = ("data", "result", "output")
+"""Members in which some gateways put an answer as a whole."""
 MAX_TOKENS = 2**40
 """More than any call can use. Larger numbers would overflow the columns of sums."""
 
@@ -30,7 +32,7 @@ def _places(event: Mapping[str, Any]) -> Iterator[Any]:
             for name in ("delta", "message"):
                 inner = choice.get(name)
                 yield inner.get("usage") if is_object(inner) else None
-    for name in ("x_groq", "response", "message"):
+    for name in ("x_groq", "response", "message", *WRAPPERS):
         inner = event.get(name)
         yield inner.get("usage") if is_object(inner) else None
 

@@ -246,6 +246,31 @@ def test_an_odd_event_costs_nothing_of_the_answer(odd: str, size: int) -> None:
     assert read(odd.encode() + b"\n\n" + HELLO, size).text == "Hello"
 
 
+@pytest.mark.parametrize("size", [0, 1])
+def test_events_without_line_breaks_between_them_are_several(size: int) -> None:
+    glued = HELLO.replace(b"\n\ndata: {", b"data: {")
+    assert read(glued, size).text == "Hello"
+    quoted = stream({"content": 'data: {"a": 1}data: {"b": 2}data: [DONE]'})
+    assert read(quoted, size).text == 'data: {"a": 1}data: {"b": 2}data: [DONE]'
+
+
+def test_an_error_behind_the_mark_of_the_end_changes_nothing() -> None:
+    assert read(HELLO + b'data: {"error": {"message": "boom"}}\n\n').text == "Hello"
+
+
+@pytest.mark.parametrize("member", ["data", "result", "output"])
+def test_an_answer_inside_a_gateways_own_envelope_is_read(member: str) -> None:
+    usage = {"prompt_tokens": 5, "completion_tokens": 2}
+    answer = {"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}], "usage": usage}
+    found = read(json.dumps({"code": 0, "message": "ok", "errors": [], member: answer}).encode())
+    assert (found.text, found.reader.usage) == ("hi", Usage(input=5, output=2))
+
+
+@pytest.mark.parametrize("form", ["%s", "data: %s\n\ndata: [DONE]\n\n"])
+def test_the_text_of_a_completion_without_a_chat_is_text(form: str) -> None:
+    assert read((form % '{"choices": [{"text": "hi", "finish_reason": "stop"}]}').encode()).text == "hi"
+
+
 def test_an_odd_end_and_an_odd_byte_cost_nothing_of_the_answer() -> None:
     assert read(HELLO.replace(b"[DONE]", b'"[DONE]"')).reader.done
     assert read(HELLO.replace(b"data: {", b"data: data: {")).text == "Hello"

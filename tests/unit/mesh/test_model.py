@@ -115,6 +115,20 @@ async def test_a_choice_of_tools_that_is_refused_by_name_is_left_out(status: int
     assert all("tools" in asked.json for asked in later)
 
 
+@pytest.mark.parametrize("words", ["ping", ": keepalive", "OPENROUTER PROCESSING"])
+async def test_words_as_data_cost_nothing_of_an_answer(words: str) -> None:
+    event = {"choices": [{"delta": {"content": "ok"}, "finish_reason": None}]}
+    body = f"data: {words}\n\ndata: {json.dumps(event)}\n\ndata: {words}\n\ndata: [DONE]\n\n"
+    found = await events(Raw((body,)))
+    assert [event.text for event in found if isinstance(event, TextPiece)] == ["ok"]
+
+
+async def test_an_answer_of_words_only_is_told_and_asked_again() -> None:
+    found = await events(Raw(("data: upstream is gone\n\n",)), Say("ok"), attempts=2)
+    (retry,) = [event for event in found if isinstance(event, Retrying)]
+    assert "upstream is gone" in retry.message
+
+
 async def test_a_busy_provider_is_asked_again_when_it_says() -> None:
     soon = format_datetime(datetime.now(tz=UTC) - timedelta(seconds=5))
     steps = (Fail(429, retry_after=0), Fail(503, retry_after=soon), Drop(), Say("at last"))
