@@ -6,14 +6,15 @@ Guest and host read by this package alone, so that both take an answer for the s
 from .arguments import mend_arguments
 from .compression import Decompressor, decompress
 from .error_bodies import ErrorReport, named_fields, read_error_body
+from .error_places import error_in
 from .events import DONE, MAX_LINE_BYTES, EventSplitter
-from .failures import error_in, from_event, from_response, is_loading
+from .failures import from_event, from_response, is_loading
 from .finish_reasons import FAILED, StopReason, stop_reason
 from .kept import MAX_KEPT_BYTES, bounded
 from .overflow import OverflowReport, overflow_of
 from .pieces import AnswerPiece, CallPiece, CallStarted, ReasoningPiece, TextPiece, TextWasReasoning, ToolCall
 from .reader import CompletionReader, read_event
-from .usage import cost_of, find_report, read_usage, with_cost
+from .usage import cost_of, find_report, joined_report, read_usage, with_cost
 from .waits import wait_of
 from .whole_object import DocumentEnd
 
@@ -44,6 +45,7 @@ __all__ = [
     "from_event",
     "from_response",
     "is_loading",
+    "joined_report",
     "mend_arguments",
     "named_fields",
     "overflow_of",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import Any
+from typing import Any, cast
 
 from ..json_reader import JsonLimits, check_cost
 from ..protocol import is_object
@@ -18,6 +18,12 @@ as another beginning."""
 _WRONG_ESCAPE = re.compile(r'\\(?:(["\\/bfnrt]|u[0-9a-fA-F]{4})|(.)|$)', re.DOTALL)
 _CLOSERS = re.compile(r"[\s}\]]*+(?:<[|/][^{}]*+)?+")
 """What may stand behind arguments that are whole: what closes the model's own notation."""
+_LITERAL = re.compile(
+    r""""(?:[^"\\]|\\.)*+"|'(?P<text>(?:[^'\\]|\\.)*+)'|\b(?P<constant>True|False|None)\b|,(?=\s*+[}\]])""", re.DOTALL
+)
+"""What Python writes otherwise than JSON, and strings, which stay as they are."""
+_QUOTES = re.compile(r"""\\(?P<escaped>.)|\"""", re.DOTALL)
+_CONSTANTS = {"True": "true", "False": "false", "None": "null"}
 ARGUMENT_LIMITS = JsonLimits(max_bytes=16 * 1024 * 1024, max_values=50_000, refuse_ambiguous=False)
 
 
@@ -47,15 +53,17 @@ DECODER = json.JSONDecoder(  # noqa: TID251  the cost of the text is checked
 def mend_arguments(text: str) -> dict[str, Any] | None:
     """Return the arguments that a text means, though it is not one JSON object; None if that is not certain.
 
-    Mended are: an object that was encoded twice, `null`, an empty list or nothing for no arguments, control characters
-    and wrong escapes inside strings, halves of surrogate pairs, and a fence of Markdown around the object.
+    Mended are: an object that was encoded twice or stands alone in a list, `null`, an empty list or nothing for no
+    arguments, control characters and wrong escapes inside strings, halves of surrogate pairs, a fence of Markdown
+    around the object, a comma behind the last member, and quotes and constants as Python writes them.
     """
     if len(text) > MAX_MENDED or len(text.encode(errors="replace")) > MAX_MENDED:
         return None
     stripped = _without_fence(text.strip())
     if stripped in ("", "null", "None", '""', "[]"):
         return {}
-    for candidate in (stripped, _STRING.sub(_mended_string, stripped)):
+    escaped = _STRING.sub(_mended_string, stripped)
+    for candidate in (stripped, escaped, _LITERAL.sub(_as_json, escaped)):
         try:
             check_cost(candidate.encode(errors="replace"), ARGUMENT_LIMITS)
             value, end = DECODER.raw_decode(candidate)
@@ -66,6 +74,8 @@ def mend_arguments(text: str) -> dict[str, Any] | None:
             continue
         if is_object(value):
             return value
+        if isinstance(value, list) and len(cast("list[Any]", value)) == 1 and is_object(value[0]):
+            return value[0]
         if isinstance(value, str) and value.strip()[:1] in ("{", ""):
             return mend_arguments(value) if value != text else None
     return None
@@ -91,6 +101,20 @@ def _mended_string(found: re.Match[str]) -> str:
     if not found[2]:
         return found[0]
     return '"' + _WRONG_ESCAPE.sub(lambda one: one[0] if one[1] else "\\\\" + (one[2] or ""), found[1]) + '"'
+
+
+def _as_json(found: re.Match[str]) -> str:
+    if found["constant"]:
+        return _CONSTANTS[found["constant"]]
+    if found["text"] is not None:
+        return f'"{_QUOTES.sub(_json_quote, found["text"])}"'
+    return "" if found[0] == "," else found[0]
+
+
+def _json_quote(found: re.Match[str]) -> str:
+    if found["escaped"]:
+        return "'" if found["escaped"] == "'" else found[0]
+    return '\\"'
 
 
 def _without_fence(text: str) -> str:

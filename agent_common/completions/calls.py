@@ -21,23 +21,33 @@ MAX_CALLS = 256
 """Maximum tool calls in one answer."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _INDEX = re.compile("[0-9]{1,9}")
-_LEADING_MARKS = re.compile("(?:<[|\uff5c][^|\uff5c]*+[|\uff5c]>)*+(?:function<\uff5ctool\u2581sep\uff5c>)?+")
-_MARKS = re.compile("(?:<[|\uff5c/]|[\\r\\n]).*+", re.DOTALL)
+_LEADING_MARKS = re.compile(
+    "(?:<tool_call>|<function=)*+(?:<[|\uff5c][^|\uff5c]*+[|\uff5c]>)*+(?:function<\uff5ctool\u2581sep\uff5c>)?+"
+)
+_MARKS = re.compile("(?:<[|\uff5c/]|>|[\\r\\n]).*+", re.DOTALL)
 _NUMBER = re.compile(r":\d++\Z")
-_PREFIX = re.compile(r"\A(?:functions|tools|default_api|tool)[.:]")
+_PREFIX = re.compile(r"\A(?:functions?|tools?|default_api)[.:]")
+_RECIPIENT = re.compile(r"\bto=(?:functions\.)?([A-Za-z0-9_-]{1,64})")
+"""The name in gpt-oss's head of a message."""
 _LEADING = re.compile(r'\A(?:\s*+(?:\{\s*+\}|null|""|\[\s*+\]))+\s*+(?=\{)')
 """Placeholders in front of an object."""
 _BLANKS = re.compile(r"\s*+")
 _PLACEHOLDERS = ("{}", "null", '""', "[]")
+_NOTHING = _PLACEHOLDERS[1:]
+"""What says nothing behind the whole arguments. An object may be those of another call."""
 _BROKEN = object()
 _KNOWN = frozenset(("index", "id", "type", "function"))
-_KNOWN_OF_FUNCTION = frozenset(("name", "arguments"))
+_ARGUMENTS = ("arguments", "parameters", "input", "args")
+"""Names under which they come; the first that is there counts."""
+_KNOWN_OF_FUNCTION = frozenset(("name", *_ARGUMENTS))
 
 
 def clean_name(name: str) -> str:
     """Return the name of a called tool without the marks of a model's own notation, if that leaves a possible one."""
     if _NAME.fullmatch(name):
         return name
+    if recipient := _RECIPIENT.search(name):
+        return recipient[1]
     name_and_marks = _LEADING_MARKS.sub("", name.strip(), count=1).strip()
     clean = _PREFIX.sub("", _NUMBER.sub("", _MARKS.sub("", name_and_marks).strip()))
     return clean if _NAME.fullmatch(clean) else name
@@ -79,6 +89,8 @@ class _Call:
                 self.pieces.clear()
                 self._object = WholeObject()
                 self._looked_at = 0
+        if piece.strip() in _NOTHING and self.complete:
+            return
         self.pieces.append(piece)
 
     def wants(self, piece: str) -> bool:
@@ -102,9 +114,10 @@ class CallAssembler:
         """Take one piece of a call, or a `whole` one. A call starts when its id and its name are known, at the latest
         in `finish`."""
         function = delta.get("function")
+        function = _parsed(function) if isinstance(function, str) and function.startswith("{") else function
         function = function if is_object(function) else delta
         name, given = _text(function.get("name")), _text(delta.get("id"))
-        arguments = function.get("arguments")
+        arguments = next((function[name] for name in _ARGUMENTS if function.get(name) is not None), None)
         piece = _text(arguments) if arguments is None or isinstance(arguments, str) else json.dumps(arguments)
         name, given, piece = map(replace_lone_surrogates, (name, given, piece))
         call = self._add(given) if whole else self._owner(_number(delta.get("index")), given, name, piece)
@@ -158,6 +171,8 @@ class CallAssembler:
         else:
             waiting = last if not name and last is not None and last.wants(piece) else None
             call = (by_id if not name else None) or (waiting if not given else None)
+            if call is None and last is not None and _goes_on(last, given, name, piece):
+                call = last
         if call is not None and name and call.name and _is_another(call, given, name, piece):
             call = None
         if call is None:
@@ -190,6 +205,14 @@ def _continues(last: _Call | None, given: str, name: str, piece: str) -> bool:
         return last is not None
     begins = bool(piece) and not given and not last.pieces
     return clean_name(name) == last.name and (begins or last.broken_off)
+
+
+def _goes_on(last: _Call, given: str, name: str, piece: str) -> bool:
+    """Whether a piece under an index of its own goes on with the last call, as it begins no object and names no other
+    call."""
+    if not piece or piece.lstrip().startswith("{") or not last.broken_off:
+        return False
+    return not name or (bool(given) and given == last.id and clean_name(name) == last.name)
 
 
 def _is_another(call: _Call, given: str, name: str, piece: str) -> bool:

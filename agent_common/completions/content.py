@@ -8,12 +8,16 @@ from typing import Any, Literal, cast
 from ..protocol import is_object
 
 Channel = Literal["text", "reasoning"]
-REASONING_MEMBERS = ("reasoning_content", "reasoning", "reasoning_text", "thinking", "thoughts", "thought")
+REASONING_MEMBERS = (
+    *("reasoning_content", "reasoning", "reasoning_text", "thinking", "thoughts", "thought"),
+    *("thinking_content", "reasoning_summary", "cot_summary"),
+)
 """Names under which providers send reasoning; the first that says something counts, as some send it twice."""
 _REASONING_PARTS = ("thinking", "reasoning", "thought", "summary_text", "redacted_thinking", "analysis")
 """What the types of such parts begin with."""
 _TEXT_MEMBERS = ("text", "content", "value", "output_text", "refusal")
 _REASONING_PART_MEMBERS = ("thinking", "reasoning", "reasoning_content", "summary", "text", "content")
+_CALL_PARTS = ("tool_use", "tool_call", "function_call")
 _MAX_DEPTH = 6
 
 
@@ -38,6 +42,14 @@ def flatten(value: Any, channel: Channel = "text", depth: int = 0) -> Iterator[t
                 return
         if not thought and value.get("thinking"):
             yield from flatten(value["thinking"], "reasoning", depth + 1)
+
+
+def called_in(content: Any) -> Iterator[dict[str, Any]]:
+    """Yield the parts of a content that are calls, as Anthropic's are."""
+    if isinstance(content, list):
+        for part in cast("list[Any]", content):
+            if is_object(part) and part.get("type") in _CALL_PARTS:
+                yield part
 
 
 def reasoning_of(delta: dict[str, Any]) -> tuple[str, str]:

@@ -18,6 +18,7 @@ _TEXT_MEMBERS = (
     "message",
     "detail",
     "msg",
+    "faultstring",
     "error_message",
     "error_msg",
     "errorMessage",
@@ -26,7 +27,7 @@ _TEXT_MEMBERS = (
     "error",
     "title",
 )
-_CODES_OF_GATEWAYS = ("statusCode", "httpCode", "http_code", "errorCode")
+_CODES_OF_GATEWAYS = ("statusCode", "httpCode", "http_code", "http_status", "errorCode")
 _CODE_MEMBERS = ("code", "type", "status", "status_code", "error_code", "error_type", "err_code", *_CODES_OF_GATEWAYS)
 _INNER_MEMBERS = (
     "error",
@@ -39,6 +40,7 @@ _INNER_MEMBERS = (
     "data",
     "reason",
     "violations",
+    "parameters",
 )
 _REASON_MEMBERS = ("reason", "reasons", "quotaId", "quotaMetric")
 _MAX_DEPTH = 8

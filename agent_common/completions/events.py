@@ -27,6 +27,7 @@ _READ = ("", "error", "message")
 """Names of events whose data must be JSON. The data of an event with another name is passed over if it is not."""
 _DATA = re.compile(rb"(?:data:\s*+)++")
 """Some gateways write the name of the field twice."""
+_GLUED = re.compile(rb"(?<=\})data:(?=\s*+[{\[])")
 _BOM = b"\xef\xbb\xbf"
 DONE = b"[DONE]"
 
@@ -72,8 +73,8 @@ class EventSplitter:
             for line in lines:
                 if not (line or self._data):  # behind nearly every event
                     self.name = ""
-                elif line.startswith(b"data: {") and line.endswith(b"}") and not self._data:  # nearly all others
-                    yield line[6:]
+                elif line.startswith(b"data: {") and line.endswith(b"}") and not self._data and b"}data:" not in line:
+                    yield line[6:]  # nearly all others
                 else:
                     yield from self._line(line)
 
@@ -123,7 +124,10 @@ class EventSplitter:
             self.other += line[:_QUOTED] + b"\n"
 
     def _data_line(self, text: bytes) -> Iterator[bytes]:
-        if not self._data and text.endswith((b"}", b"]")):
+        if b"}data:" in text and not _is_json(text):  # some leave out the line breaks between events
+            for one in _GLUED.split(text):
+                yield from self._data_line(one.strip())
+        elif not self._data and text.endswith((b"}", b"]")):
             yield text
         elif text or self._data:
             self._add_data(text)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from ..errors import ModelError, ModelErrorCode
 from ..protocol import is_object
 from .error_bodies import ErrorReport, read_error, read_error_body
-from .overflow import is_about_rates, overflow_of, without_pointers
+from .error_places import base_resp_code
+from .overflow import is_about_rates, overflow_of, tells_of_a_long_prompt, without_pointers
 from .waits import wait_of
 
 _OVERFLOW_CODE = re.compile(
@@ -36,16 +37,22 @@ _OVERFLOW_WORDS = (
     "request entity too large",
     "request body too large",  # GitHub
     *("maximum model length", "max_seq_len", "max message tokens"),  # vLLM, SiliconFlow, Doubao
+    *("n_ctx", "aierror: request too large"),  # LM Studio, Cloudflare
     *("maximum sequence length", "max sequence length", "input tokens exceed", "prompt tokens too long"),
     *("reduce the length of the messages", "reduce the length of the prompt"),
     *("prompt \u8d85\u957f", "prompt\u8d85\u957f"),  # z.ai
 )
 _PROMPT_WORDS = ("input", "prompt", "messages")
 """Words for the input. An error about sizes without them concerns the answer."""
-_TOO_LONG_A_TEXT = "string_above_max_length"
-_OF_A_MESSAGE = re.compile(r"messages?(?:\[\d+\]|\.\d+)?\.content|\bcontent\b", re.IGNORECASE)
+_TOO_LONG_A_TEXT = frozenset(("string_above_max_length", "array_above_max_length"))
+_OF_A_MESSAGE = re.compile(
+    r"(?<![\w.])(?:messages?|input|instructions|prompt)(?:\[\d+\]|\.\d+)?"
+    r"(?:\.content\b|\.output\b|\.tool_calls\S{0,20}\.arguments\b|'|$)|(?<![\w.])content\b",
+    re.IGNORECASE,
+)
 _NAMED_MEMBER = re.compile(r"\.(?:name|description|id|tool_call_id|user|key|parameters)\b|\bdescription\b|\bname\b")
 _RATE_CODES = frozenset(("rate_limit_exceeded", "rate_limit_error", "too_many_requests", "429", "1002", "1039"))
+_RATE_CODE = re.compile(r"rate_?limit|too_?many_?requests|resource_?exhausted|^130[2-5]$")  # z.ai
 _RATE_WORDS = ("rate limit", "too many requests", "rate-limited", "per minute")
 _THROTTLED = "throttl"
 _QUOTA_CODES = frozenset((
@@ -53,6 +60,7 @@ _QUOTA_CODES = frozenset((
     *("allocationquota.freetieronly", "1113", "1008", "2056"),
     *("insufficient_balance", "not_enough_balance"),
     *("insufficient_user_quota", "pre_consume_token_quota_failed"),  # New API, One API
+    *("accountquotaexceeded", "budget_exceeded", "creditserror"),  # Volcengine, LiteLLM, OpenCode
 ))  # fmt: skip
 BUDGET_EXHAUSTED: Literal["budget_exhausted"] = "budget_exhausted"
 """The mesh's own code, with the status 402."""
@@ -61,10 +69,12 @@ _QUOTA_WORDS = (
     *("out of credits", "insufficient funds", "payment required", "exceeded your monthly", "overdue"),
     *("quota has been exhausted", "balance is not enough", "no credits"),
     *("insufficient account balance", "balance is insufficient", "not enough balance", "quota is not enough"),
-    *("any credits", "used all available credits", "spending limit", "api usage limits"),
+    *("any credits", "used all available credits", "spending limit", "api usage limits", "monthly usage quota"),
+    "budget has been exceeded",  # LiteLLM
+    *("\u989d\u5ea6\u4e0d\u8db3", "\u989d\u5ea6\u5df2\u7528\u5c3d", "\u4f59\u989d\u4e0d\u8db3"),  # New API, z.ai
     *("key limit exceeded", "free tier of the model has been exhausted"),  # OpenRouter, DashScope
 )
-_DAILY = re.compile(r"per[ _-]?day|daily (?:limit|quota)|perday", re.IGNORECASE)
+_DAILY = re.compile(r"per[ _-]?day|daily (?:free )?(?:limit|quota|allocation)|perday", re.IGNORECASE)
 _AUTH_CODES = frozenset((
     *("provider_auth", "invalid_api_key", "invalidapikey", "authentication_error", "invalid_authentication_error"),
     *("unauthenticated", "permission_error", "permission_denied", "1004"),
@@ -91,6 +101,8 @@ _REFUSED_WORDS = (
     *("usage guidelines", "content exists risk", "content for safety reasons"),  # xAI, DeepSeek, OpenAI
     *("contain sensitive information", "by safety settings"),  # Volcengine, Google
     *("by guardrail", "by the guardrail", "by a guardrail", "violated guardrail"),
+    *("contains sensitive words", "security check fail", "considered high risk"),  # Google, Baidu, Moonshot
+    *("\u654f\u611f\u4fe1\u606f", "\u654f\u611f\u5185\u5bb9", "\u4e0d\u5b89\u5168", "\u4e0d\u5408\u89c4"),  # in Chinese
 )
 _WHERE = re.compile(
     r"country[,_] ?region|not (?:supported|available) in your (?:country|region|location|territory)|user location"
@@ -102,6 +114,7 @@ _SLIP_WORDS = (
     *("failed to call a function", "failed to parse tool call", "failed to parse the tool call", "failed_generation"),
     *("tool call validation failed", "could not parse tool call", "malformed function call", "malformed tool call"),
     *("failed to generate json", "model generated invalid", "model produced invalid", "unparsable tool call"),
+    *("tokens remaining in message header", "error parsing tool call"),  # vLLM, Ollama
     *("parsing failed. the model generated output", "failed to generate tool", "tool call was generated incorrectly"),
 )
 _TIMEOUT_CODE = "provider_timeout"
@@ -117,12 +130,16 @@ _FINAL_CODES = (
 )
 _LOADING = re.compile(
     r"\bload(?:ing)?\b.{0,20}\bmodel|model.{0,160}\b(?:is |being |still )*(?:loading|initiali[sz]ing|downloading)"
-    r"|model.{0,160}\bbeing downloaded|warming up|cold start",
+    r"|model.{0,160}\bbeing (?:down)?loaded|warming up|cold.?start"
+    r"|(?:model|server|endpoint).{0,40}\b(?:is (?:starting|scaling)|not (?:yet )?ready"
+    r"|still (?:starting|building|deploying))",
     re.IGNORECASE,
 )
+_BEING_LOADED = re.compile(r"\bmodel\b.{0,160}\b(?:(?:is|still|currently) loading|being loaded)\b")
 _UNKNOWN_CODE = "model_not_found"
 _UNKNOWN_MODEL = re.compile(
-    r"\bmodel\b.{0,200}\b(not found|does not exist|not exist)|\b(no|no such|invalid|unknown|not a valid) model\b"
+    r"\bmodel\b.{0,200}\b(not found|does not exist|not exist|decommissioned)|\bdeployment\b.{0,60}does not exist"
+    r"|\b(no|no such|invalid|unknown|not a valid) model\b"
     r"|(?<!/)\bmodels/\S{1,200} is not found|not found the model\b|unable to access model\b|\Amodel: \S+\Z",
     re.IGNORECASE | re.DOTALL,
 )
@@ -138,8 +155,6 @@ _BASE_URL = (
 )
 _NOT_OF_THE_URL = re.compile(r"no endpoints|no allowed providers|\bitem with id\b")
 """What OpenRouter, and the Responses API, have not found."""
-_WORDED = ("message", "Message", "detail", "msg", "error_msg", "error_message", "errorMessage")
-"""Members of an answer that is nothing but the words of an error."""
 _BASE_RESP_CODES = {1002: 429, 1039: 429, 1041: 429, 1004: 401, 1008: 402, 2056: 402, 2049: 401, 2013: 400, 1042: 400}
 """MiniMax's."""
 
@@ -155,43 +170,14 @@ def from_event(error: Any) -> ModelError:
     status would."""
     report = read_error(error)
     status = report.status
-    if is_object(error) and (code := _base_resp_code(error)) is not None:
+    if is_object(error) and (code := base_resp_code(error)) is not None:
         status = _BASE_RESP_CODES.get(code)
     return _error(status, {}, report, f"the model's answer is an error: {report.message}")
-
-
-def error_in(event: Mapping[str, Any], name: str = "") -> Any:
-    """Return the error in an event or a whole answer; None if it has none. `name` is that of the event."""
-    if event.get("error"):
-        error: object = event["error"]
-        return error if is_object(error) or isinstance(error, list) else dict(event)  # pyright: ignore[reportUnknownVariableType]
-    if "x_groq" in event and is_object(groq := event["x_groq"]) and groq.get("error"):
-        return dict(groq)
-    if "base_resp" in event and (_base_resp_code(event) or 0) != 0:
-        return dict(event)
-    choices = event.get("choices")
-    if isinstance(choices, list) and choices:
-        first = cast("list[Any]", choices)[0]
-        return first["error"] if is_object(first) and first.get("error") else None
-    if name == "error" or event.get("object") == "error" or event.get("type") == "error":
-        return dict(event)
-    if event.get("errors"):
-        return dict(event)
-    if "choices" in event or "usage" in event:
-        return None
-    worded = any(isinstance(event.get(member), str) for member in _WORDED)
-    return dict(event) if worded else None
 
 
 def is_loading(error: ModelError) -> bool:
     """Whether the model is being loaded, which takes minutes."""
     return error.transient and _LOADING.search(error.message) is not None
-
-
-def _base_resp_code(event: Mapping[str, Any]) -> int | None:
-    inner = event.get("base_resp")
-    code = inner.get("status_code") if is_object(inner) else None
-    return code if isinstance(code, int) else None
 
 
 def _error(status: int | None, headers: Mapping[str, str], report: ErrorReport, text: str) -> ModelError:
@@ -249,7 +235,12 @@ def _may_pass(status: int | None, codes: frozenset[str], words: str) -> bool:
         return not final or _has(words, _OUTAGE_WORDS)
     if status in _FINAL_OUTAGES or (status == 504 and _TIMEOUT_CODE in codes):
         return False
-    return status >= 500 or status in _TRANSIENT or _has(words, _OUTAGE_WORDS)
+    return status >= 500 or status in _TRANSIENT or _has(words, _OUTAGE_WORDS) or _is_loaded(status, words)
+
+
+def _is_loaded(status: int, words: str) -> bool:
+    """Whether a refusal only says that the model is not there yet, as of LM Studio."""
+    return status in (400, 404) and _BEING_LOADED.search(words) is not None
 
 
 def _request_fault(status: int | None, codes: frozenset[str], report: ErrorReport, text: str) -> ModelError:
@@ -263,7 +254,11 @@ def _request_fault(status: int | None, codes: frozenset[str], report: ErrorRepor
 
 
 def _is_limited(status: int | None, codes: frozenset[str], words: str) -> bool:
+    if status == 401:
+        return False
     if status == 429 or codes & _RATE_CODES or _THROTTLED in words or any(_THROTTLED in code for code in codes):
+        return True
+    if status is None and any(_RATE_CODE.search(code) for code in codes):
         return True
     if _TOO_MANY_TOKENS in words and ("wait" in words or is_about_rates(words)):  # Bedrock
         return True
@@ -285,14 +280,14 @@ def _is_quota(codes: frozenset[str], words: str) -> bool:
 
 def _is_overflow(status: int | None, report: ErrorReport, words: str) -> bool:
     """Return whether the prompt is too long, by code, in words or by both sizes."""
-    if _TOO_LONG_A_TEXT in report.codes:
+    if report.codes & _TOO_LONG_A_TEXT:
         where = report.param or report.message
         return _OF_A_MESSAGE.search(where) is not None and _NAMED_MEMBER.search(where) is None
     if any(_OVERFLOW_CODE.search(code) for code in report.codes):
         return True
     if is_about_rates(words):
         return False
-    if status == 413 or _has(words, _OVERFLOW_WORDS):
+    if status == 413 or _has(words, _OVERFLOW_WORDS) or tells_of_a_long_prompt(words):
         return True
     overflow = overflow_of(words) if _has(words, _PROMPT_WORDS) else None
     return overflow is not None and overflow.limit is not None and overflow.actual is not None

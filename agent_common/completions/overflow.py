@@ -20,6 +20,23 @@ _POINTERS = re.compile(
 )
 """Where more is to be read, which any error may say."""
 
+_TOO_LONG = re.compile(
+    r"\b(?:prompt|inputs?|messages?|context|conversation|history|\u8f93\u5165|\u4e0a\u4e0b\u6587)(?![.\[_]\w)"
+    r"[^.:;\uff0c]{0,60}?"
+    r"(?:\btoo long\b|(?:token|length|window|size|long|context|\u957f\u5ea6)[^.;\uff0c]{0,60}?"
+    r"(?:exceed|too (?:large|long|many)|longer|larger|greater|must be <"
+    r"|\u8d85\u8fc7|\u8d85\u51fa|\u8d85\u957f|\u8d85\u9650|\u8fc7\u957f)"
+    r"|exceed\w* (?:the |its |max\w* |model )*(?:allowed )?(?:length|tokens?|context|window))"
+    r"|\btokens? (?:in|of) (?:the |your )?(?:prompt|inputs?|messages)\b[^.;]{0,40}exceed",
+)
+"""A prompt, its length, and that this is too much, in one sentence."""
+_SENTENCES = re.compile(r"[.;]\s|\n|\u3002")
+_OF_ANOTHER_SIZE = re.compile(
+    r"image|file|audio|video|attachment|document|url|bytes|\bmb\b|description|\bname\b|tools?\b|function|schema"
+    r"|max_(?:completion_|output_)?tokens|\boutput|stop|batch|\bkey\b|\bid\b|header"
+)
+"""Words about something else that has a size."""
+
 
 @dataclass(frozen=True, slots=True)
 class OverflowReport:
@@ -61,6 +78,12 @@ def without_pointers(text: str) -> str:
     return _POINTERS.sub("", text[:MAX_CHARACTERS])
 
 
+def tells_of_a_long_prompt(words: str) -> bool:
+    """Return whether a sentence in the words of an error, in lower case, says that the prompt is too long."""
+    sentences = (one for one in _SENTENCES.split(words[:MAX_CHARACTERS]) if _TOO_LONG.search(one) is not None)
+    return any(_OF_ANOTHER_SIZE.search(sentence) is None for sentence in sentences)
+
+
 def _patterns(*wordings: str) -> Sequence[re.Pattern[str]]:
     """Compile wordings in which `#` stands for a number such as `16000` or `16,000`."""
     return [re.compile(wording.replace("#", r"(\d[\d,]{0,14})"), re.IGNORECASE) for wording in wordings]
@@ -85,7 +108,8 @@ _LIMITS = _patterns(
     r"tokens allowed \(?#",  # Gemini
     r"(?:exceeds?|exceeded) (?:the )?(?:configured )?limit of #",  # OpenAI, GitHub Copilot, vLLM
     r"model with # maximum",  # Mistral
-    r"maximum allowed (?:input )?length (?:of )?\(?#",  # SGLang, Poolside
+    r"maximum allowed (?:input |token )?(?:length|size) (?:of )?\(?#",  # SGLang, Poolside, NIM
+    r"(?:model limit|model max length|max_input_len) \(?#",  # DashScope, MLX, TensorRT-LLM
     r"context (?:size is|window of) #",  # llama-cpp-python, DS4
     r"token limit: #",  # Moonshot
     r"input length should be \[\d+, ?#",  # DashScope

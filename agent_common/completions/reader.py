@@ -14,13 +14,14 @@ from ..protocol import Usage, is_object
 from . import failures
 from .arguments import replace_lone_surrogates
 from .calls import CallAssembler
-from .content import REASONING_MEMBERS, detailed_reasoning, flatten, reasoning_of
+from .content import REASONING_MEMBERS, called_in, detailed_reasoning, flatten, reasoning_of
+from .error_places import error_in
 from .events import DONE, MAX_LINE_BYTES
 from .finish_reasons import FAILED, NOT_YET, OVERFLOW, StopReason, stop_reason
 from .kept import KeptFields, bounded
 from .pieces import AnswerPiece, CallPiece, CallStarted, ReasoningPiece, TextPiece, ToolCall
 from .thinking import TextChannel
-from .usage import find_report, read_usage
+from .usage import WRAPPERS, find_report, joined_report, read_usage
 from .written_calls import NotCalls, is_plain, read_written_calls
 
 EVENT_LIMITS = JsonLimits(max_bytes=MAX_LINE_BYTES, max_values=100_000, refuse_ambiguous=False)
@@ -115,10 +116,12 @@ class CompletionReader:
         return text
 
     def _event(self, event: dict[str, Any], name: str) -> Iterator[AnswerPiece]:
-        if (error := failures.error_in(event, name)) is not None:
+        if "choices" not in event:
+            event = _unwrapped(event)
+        if not self.done and (error := error_in(event, name)) is not None:
             raise failures.from_event(error)
         if (event.get("usage") or "x_groq" in event) and (report := find_report(event)):
-            self.report = report
+            self.report = joined_report(self.report, report)
         if isinstance(model := event.get("model"), str) and model:
             self.model = model
         choices, first = event.get("choices"), not self._spoken
@@ -186,6 +189,10 @@ class CompletionReader:
             self._streamed = True
         else:
             delta = message if is_object(message) and not self._streamed else {}
+            if (
+                isinstance(text := choice.get("text"), str) and "content" not in delta
+            ):  # as of completions without a chat
+                delta = {**delta, "content": text}
         self._spoken = True
         reason = choice.get("finish_reason")
         if isinstance(reason, str) and reason.lower() not in NOT_YET:
@@ -194,7 +201,7 @@ class CompletionReader:
         if content != "" or not delta.keys() <= _COMMON:
             yield from self._delta(delta, whole=first and not self._streamed and self.finish_reason is not None)
         if ("usage" in choice or "usage" in delta) and (report := find_report({"choices": [choice]})):
-            self.report = report
+            self.report = joined_report(self.report, report)
 
     def _delta(self, delta: dict[str, Any], *, whole: bool) -> Iterator[AnswerPiece]:
         """Yield what a delta says, or a message; `whole`: each of its calls is one, and no piece."""
@@ -216,6 +223,8 @@ class CompletionReader:
                 self.reasoning_member = self.reasoning_member or "content"
                 self.received += len(text)
                 yield ReasoningPiece(text)
+        for call in called_in(delta.get("content")):
+            yield from self._called(self._calls.feed(call, whole=True))
         calls = delta.get("tool_calls")
         for call in cast("list[Any]", calls) if isinstance(calls, list) else [calls]:
             if is_object(call):
@@ -259,6 +268,12 @@ class CompletionReader:
             raise ModelError(ending, transient=True)
         if self.empty and not self._text.written:
             raise ModelError(f"{ending}: the prompt is too long", code="context_overflow")
+
+
+def _unwrapped(event: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer in an event that a gateway has put into one of its own."""
+    inner = (event.get(name) for name in WRAPPERS)
+    return next((one for one in inner if is_object(one) and "choices" in one), event)
 
 
 def _says(delta: dict[str, Any]) -> bool:

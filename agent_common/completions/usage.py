@@ -8,6 +8,8 @@ from typing import Any, cast
 
 from ..protocol import Pricing, Usage, is_object
 
+WRAPPERS = ("data", "result", "output")
+"""Members in which some gateways put an answer as a whole."""
 MAX_TOKENS = 2**40
 """More than any call can use. Larger numbers would overflow the columns of sums."""
 
@@ -30,18 +32,27 @@ def _places(event: Mapping[str, Any]) -> Iterator[Any]:
             for name in ("delta", "message"):
                 inner = choice.get(name)
                 yield inner.get("usage") if is_object(inner) else None
-    for name in ("x_groq", "response", "message"):
+    for name in ("x_groq", "response", "message", *WRAPPERS):
         inner = event.get(name)
         yield inner.get("usage") if is_object(inner) else None
 
 
 def _counts_something(report: Mapping[str, Any]) -> bool:
-    return _first(report, *_PROMPT, *_COMPLETION) > 0 or any(
-        is_object(value) and any(map(_count, value.values())) for value in report.values()
-    )
+    return _first(report, *_PROMPT, *_COMPLETION) > 0 or read_usage(report).total > 0
+
+
+def joined_report(earlier: dict[str, Any] | None, later: dict[str, Any]) -> dict[str, Any]:
+    """Return the last report of an answer, with the prompt's counts of the one before if it counts the answer only:
+    some gateways report each where it is known."""
+    if earlier is None or _first(later, *_PROMPT):
+        return later
+    answers = {name: value for name, value in later.items() if not name.startswith((*_OF_PROMPT, "total"))}
+    return {name: value for name, value in earlier.items() if name.startswith(_OF_PROMPT)} | answers
 
 
 _PROMPT = ("prompt_tokens", "input_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens")
+_OF_PROMPT = ("prompt", "input", "cache")
+"""What the names of a prompt's counts begin with."""
 _COMPLETION = ("completion_tokens", "output_tokens", "reasoning_tokens")
 
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from ..protocol import is_object
 from .error_bodies import ErrorReport
 
 _SPAN = (
@@ -17,11 +18,15 @@ _SPAN = (
 )
 _DURATION = re.compile(_SPAN, re.IGNORECASE)
 _WORDS = re.compile(
-    rf"(?:try again|retry(?:_after)?|wait|available)\b[^.\d]{{0,40}}?(?:in|after|for|within)?\s*((?:{_SPAN}){{1,4}})",
+    r"(?:try again|retry(?:_after)?|wait|available|allowed in|will reset|resets)\b"
+    rf"[^.\d]{{0,40}}?(?:in|after|for|within)?\s*((?:{_SPAN}){{1,4}})",
     re.IGNORECASE,
 )
+_ONE = re.compile(r"\bin an? (?=second|minute|hour)", re.IGNORECASE)
+_IN_CHINESE = re.compile(r"(\d{1,6}+(?:\.\d{1,3}+)?)\s?(\u79d2|\u5206\u949f|\u5c0f\u65f6)\u949f?\u540e")
+_CHINESE_UNITS = {"\u79d2": 1, "\u5206\u949f": 60, "\u5c0f\u65f6": 3600}
 _NUMBER_OR_MOMENT = re.compile(
-    r"retry[ _-]?after\W{1,4}"
+    r"(?:retry[ _-]?after|(?:try again|will reset|resets) (?:at|on))\W{1,4}"
     r"(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9}+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
     r"|\d{1,15}+(?:\.\d{1,9}+)?+(?!-\d\d-|\s*[A-Za-z]))",
     re.IGNORECASE,
@@ -33,8 +38,9 @@ _MEMBERS = {
     **dict.fromkeys(("retrydelay", "retry_after", "retry-after", "retryafter", "retry_after_seconds"), 1.0),
     **dict.fromkeys(("retry_after_ms", "retry-after-ms", "retryafterms"), 0.001),
     **dict.fromkeys(("estimated_time", "resets_in_seconds"), 1.0),  # Hugging Face, while it loads a model; OpenAI
+    **dict.fromkeys(("reset_seconds", "wait_seconds", "retry_in", "quotaresetdelay"), 1.0),  # the last one is Google's
 }
-_MOMENTS = ("resets_at", "reset_at", "resetsat", "resetat")
+_MOMENTS = ("resets_at", "reset_at", "resetsat", "resetat", "quotaresettimestamp")
 _RESETS = (
     *("x-ratelimit-reset-requests", "x-ratelimit-reset-tokens", "x-ratelimit-reset", "ratelimit-reset"),
     *("anthropic-ratelimit-requests-reset", "anthropic-ratelimit-tokens-reset"),
@@ -46,7 +52,9 @@ _EPOCH, _EPOCH_MS = 1e9, 1e11
 
 def wait_of(headers: Mapping[str, str], report: ErrorReport, *, limited: bool) -> float | None:
     """Return the seconds to wait; None if nothing says so. `limited`: the error is about a rate."""
-    for found in (_until(headers.get("retry-after-ms"), 0.001), retry_after(headers.get("retry-after"))):
+    in_ms = (_until(headers.get(name), 0.001) for name in ("retry-after-ms", "x-ms-retry-after-ms"))
+    in_seconds = (retry_after(headers.get(name)) for name in ("retry-after", "x-retry-after"))
+    for found in (*in_ms, *in_seconds):
         if found is not None:
             return found
     for one in report.details:
@@ -58,11 +66,22 @@ def wait_of(headers: Mapping[str, str], report: ErrorReport, *, limited: bool) -
         inner = one.get("headers")
         if isinstance(inner, dict) and (seconds := _from_headers(inner, limited=limited)) is not None:  # pyright: ignore[reportUnknownArgumentType]
             return seconds
-    if (worded := _WORDS.search(report.message)) is not None:
-        return _seconds_in(worded[1])
-    if (worded := _NUMBER_OR_MOMENT.search(report.message)) is not None:
-        return _until(worded[1])
+    raw = (text for one in report.details if isinstance(text := one.get("raw"), str))
+    for text in (report.message, *raw):
+        if (seconds := _worded(text)) is not None:
+            return seconds
     return _longest_reset(headers) if limited else None
+
+
+def _worded(text: str) -> float | None:
+    """Return the seconds that the words of an error name."""
+    text = _ONE.sub("in 1 ", text)
+    if (worded := _WORDS.search(text)) is not None:
+        return _seconds_in(worded[1])
+    if (worded := _NUMBER_OR_MOMENT.search(text)) is not None:
+        return _until(worded[1])
+    worded = _IN_CHINESE.search(text)
+    return float(worded[1]) * _CHINESE_UNITS[worded[2]] if worded is not None else None
 
 
 def retry_after(value: str | None) -> float | None:
@@ -74,6 +93,8 @@ def retry_after(value: str | None) -> float | None:
         return None if math.isinf(seconds) else _from_now(max(0.0, seconds))
     except ValueError:
         pass
+    if not _DURATION.sub("", value.strip()):  # `7s`, as some write
+        return _seconds_in(value)
     try:
         when = parsedate_to_datetime(value)
     except ValueError:
@@ -96,8 +117,10 @@ def _from_headers(inner: Mapping[str, Any], *, limited: bool) -> float | None:
 
 
 def _longest_reset(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds until all limits of a rate begin anew."""
-    return max((seconds for name in _RESETS if (seconds := _until(headers.get(name))) is not None), default=None)
+    """Return the seconds until all limits of a rate begin anew that are used up, as far as that is told."""
+    resets = [(name, seconds) for name in _RESETS if (seconds := _until(headers.get(name))) is not None]
+    used_up = [seconds for name, seconds in resets if headers.get(name.replace("reset", "remaining"), "0") == "0"]
+    return max(used_up or [seconds for _, seconds in resets], default=None)
 
 
 def _until(value: Any, unit: float = 1.0) -> float | None:
@@ -122,9 +145,12 @@ def _from_now(seconds: float) -> float:
 
 
 def _duration(value: Any, unit: float) -> float | None:
-    """Return the seconds in a number of units, or in a text such as `17.42s` or `6m0s`."""
+    """Return the seconds in a number of units, in a text such as `17.42s` or `6m0s`, or in Google's two numbers."""
     if isinstance(value, bool):
         return None
+    if is_object(value):
+        parts = [_duration(value.get(name, 0), unit) for name, unit in (("seconds", 1.0), ("nanos", 1e-9))]
+        return sum(part for part in parts if part is not None) if "seconds" in value else None
     if isinstance(value, int | float):
         return max(0.0, value * unit) if math.isfinite(value) else None
     if not isinstance(value, str):

@@ -15,20 +15,36 @@ _TEMPLATE_STATUS = 500
 """That of llama.cpp where the template of a model refuses the order of roles."""
 _OF_ROLES = frozenset(("user_after_tool", "two_users"))
 _REFUSAL = re.compile(
-    r"unsupported|not supported|not permitted|not allowed|unrecognized|unknown|unexpected|extra|unavailable"
-    r"|does not support|doesn't support|must either|deprecated|no longer"
+    r"unsupported|unrecognized|unknown|unexpected|extra|unavailable|must either|deprecated|no longer|no such"
+    r"|(?:not|n't) (?:yet |currently |be )?"
+    r"(?:support|permit|allow|recogni[sz]|implement|accept|expect|set\b|specified\b)"
+    r"|(?:not|n't) have additional|\u4e0d\u652f\u6301"
     r"|(?:cannot|can't) be (?!(?:greater|more|larger|longer|higher|above|less|smaller|lower|below|negative|zero)\b)",
     re.IGNORECASE,
 )
 """Words about a member itself, and not about its value."""
+_REFUSAL_OR_FAULT = re.compile(
+    r"invalid (?:parameter|field|argument|property|key)|not (?:a )?valid|not available|disabled|incompatible",
+    re.IGNORECASE,
+)
+"""Words about a member, unless words about a value stand beside them."""
+_OF_A_VALUE = re.compile(
+    r"too (?:large|small|high|low|long|big)|between|range|at (?:least|most)|(?:less|greater|larger|smaller|more) than"
+    r"|maximum|minimum|exceed|positive|negative|integer|number|must be|should be",
+    re.IGNORECASE,
+)
 _REFUSED_CODES = frozenset(("unsupported_parameter", "unknown_parameter", "unsupported_value", "extra_forbidden"))
+_OF_CHOICES = re.compile(r"\b(?:none|auto|required|any|named)\b", re.IGNORECASE)
+"""Words about what may be chosen, and not about the choice itself."""
 _PARAMETERS: dict[str, Callable[[str], dict[str, Any]]] = {
     "stream_options": lambda _: {"stream_options": False},
     "max_tokens": lambda words: {
         "output_limit": "max_completion_tokens" if "max_completion_tokens" in words else "none"
     },
     "max_completion_tokens": lambda _: {"output_limit": "max_tokens"},
-    "tool_choice": lambda _: {"tool_choice_none": False},
+    "tool_choice": lambda words: (
+        {"tool_choice_none": False} if _OF_CHOICES.search(words) is not None else {"tool_choice": False}
+    ),
     "temperature": lambda _: {"temperature": False},
     "prompt_cache_key": lambda _: {"prompt_cache_key": False},
     "reasoning_content": lambda _: {"reasoning": "never", "reasoning_required": False},
@@ -69,11 +85,14 @@ _WORDINGS: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = tuple(
         (r"missing a.{0,3}thought.?signature", {"signature_blank": FOREIGN_SIGNATURE}),
         # Those of the running turn are required.
         (r"(?:invalid|corrupted) thought.?signature", {"kept_fields": "turn"}),
-        (r"role\W+user\W+.{0,30}after.{0,20}\btool\b|\btool\b.{0,60}(?:followed by|before).{0,30}\buser\b", {
+        (r"\buser\b.{0,30}after.{0,20}\btool\b|\btool\b.{0,60}(?:followed by|before).{0,30}\buser\b"
+         r"|\btool\b.{0,30}followed by.{0,20}\bassistant\b|\bassistant\b.{0,20}after.{0,20}\btool\b"
+         r"|\btool\b\W{1,6}user\b", {
             "user_after_tool": False,
         }),
-        (r"roles must alternate|should (?:be )?alternat|alternate between user|consecutive user"
-         r"|multiple user messages in a row", {
+        (r"roles must alternate|should (?:be )?alternat|alternate between user"
+         r"|(?:consecutive|successive).{0,40}(?:\buser\b|same role)"
+         r"|(?:multiple|two|several).{0,12}user.{0,20}in a row", {
             "two_users": False, "user_after_tool": False,
         }),
         (r"(?:tool.?call|call).{0,20}\bid\b.{0,80}length of 9|a-z, ?A-Z, ?0-9.{0,40}length of 9"
@@ -81,21 +100,41 @@ _WORDINGS: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = tuple(
             "call_ids": "nine",
         }),
         (r"(?:tool_calls?\S*\.id|tool_call_id|call_id|tool_use\.id|tool_?use_?id)\b.{0,120}"
-         r"(?:too long|maximum length|length less|pattern|at most)", {
+         r"(?:too long|maximum length|length less|pattern|at most|alphanumeric|regular expression)", {
             "call_ids": "short",
         }),
-        (r"tool_choice\W.{0,80}(?:'none'|should be|supported values|none is not one of|only supports \W?auto)", {
+        (r"tool_choice\W.{0,80}(?:'none'|should be|supported values|none is not one of|only supports \W?auto)"
+         r"|\bnone\W{1,3}tool choice.{0,20}\bnot\b|(?:invalid|unsupported).{0,20}tool_?choice\W{1,3}none\b"
+         r"|tool_?choice\W{1,3}none\b.{0,20}\bnot\b", {
             "tool_choice_none": False,
         }),
-        (r"\btemperature\W.{0,40}\bonly (?:be set to|the default|\d)", {"temperature": False}),
+        (r"\btemperature\W.{0,40}\bonly (?:be set to|the default|\d)|(?:only|default|fixed).{0,30}\btemperature of \d"
+         r"|\btemperature\W.{0,30}(?:must be|should be|fixed (?:at|to)|has to be) (?:exactly |equal to |set to )?+"
+         r"[\d.]++(?! ?(?:and|or|to|-|<))|\btemperature\b.{0,20}\bcannot both\b", {
+            "temperature": False,
+        }),
+        (r"schema for function.{0,200}\btype\W{1,6}object\b|inputSchema.{0,60}following: object", {
+            "tool_schemas": "object",
+        }),
         (r"toolConfig|tools?=?\W.{0,40}must be (?:defined|provided|specified).{0,80}tool|must define tools"
          r"|\btools\W.{0,20}must be set when.{0,40}tool"
-         r"|tool calling without .{0,3}tools", {
+         r"|tool calling without .{0,3}tools|\btools\W.{0,20}required.{0,40}\btool"
+         r"|no tools (?:were )?provided.{0,60}tool"
+         r"|requires? .{0,3}tools\b.{0,20}(?:specified|provided|defined|set)\b", {
             "tools_with_calls": True,
         }),
         (r"(?:one|any|all)Of.{0,100}top level", {"tool_schemas": "object"}),
-        (r"unknown name.{0,80}(?:function_?declarations|tools)\b", {"tool_schemas": "plain"}),
-        (r"content\W.{0,60}(?:null|none|nil)\b|(?:null|none)\b.{0,40}\bcontent\b", {"null_content": False}),
+        (r"unknown name.{0,80}(?:function_?declarations|tools)\b"
+         r"|(?:function_?declarations?\b.{0,40}\bparameters|input_?schema|schema for function|schema with types?)\b"
+         r"(?!.{0,200}(?:too long|maximum length))"
+         r"|(?:json|invalid) schema\b(?!.{0,40}response_format)|tools\W\S{0,40}parameters\W{1,3}is not", {
+            "tool_schemas": "plain",
+        }),
+        (r"content\W.{0,60}(?:null|none|nil)\b|(?:null|none)\b.{0,40}\bcontent\b"
+         r"|(?<![\w.])(?:(?:body\.)?messages\W{1,3}\d{1,5}\W{1,2}(?:assistant\.)?)?content(?:\.str)?\W.{0,20}"
+         r"(?:required|must be a (?:valid )?string|valid string)|missing field \W?content\b", {
+            "null_content": False,
+        }),
     )
 )  # fmt: skip
 
@@ -126,7 +165,7 @@ def _changes(report: ErrorReport) -> dict[str, Any]:
     words = report.message
     if worded := _worded(report):
         return worded
-    if _REFUSAL.search(words) is None and not report.codes & _REFUSED_CODES:
+    if not (_REFUSAL.search(words) or report.codes & _REFUSED_CODES or _is_refusal(words)):
         return {}  # it is about a value
     paths = [re.findall(r"[A-Za-z_]\w*", path) for path in _OF_A_MESSAGE.findall(f"{report.param} {words}")]
     named = named_fields(report).union(*paths)
@@ -137,3 +176,7 @@ def _changes(report: ErrorReport) -> dict[str, Any]:
     if not kept and _OF_A_TOOL.search(words) is None:
         kept = bool(set(_QUOTED.findall(words)) - _ALWAYS_SENT - _PLACES)
     return {"kept_fields": False} if kept else {}
+
+
+def _is_refusal(words: str) -> bool:
+    return _REFUSAL_OR_FAULT.search(words) is not None and _OF_A_VALUE.search(words) is None

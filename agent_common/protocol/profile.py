@@ -16,6 +16,9 @@ class Profile(Peer):
     """The name of the limit of an answer's tokens; `none`: it takes none. Null means `max_tokens`."""
     stream_options: bool | None = None
     """Whether it takes `stream_options`; otherwise usage is estimated."""
+    tool_choice: bool | None = None
+    """Whether it takes `tool_choice`; otherwise it chooses by itself, and calls are refused by the agent where it must
+    not call."""
     tool_choice_none: bool | None = None
     """Whether it takes `tool_choice: none`; otherwise `auto` is sent, and calls are refused by the agent."""
     temperature: bool | None = None

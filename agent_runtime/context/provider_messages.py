@@ -52,7 +52,7 @@ RESULT_SOURCES = {
 TRUSTED_RESULT_TOOLS = frozenset({"edit", "learn", "memory_save", "question", "todo", "write"})
 """Tools whose results contain only text of the runtime or of the person who was asked."""
 INVALID_NAME = "invalid_name"
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 MAX_SOURCE_CHARACTERS = 200
 """Maximum characters of such an argument."""
 

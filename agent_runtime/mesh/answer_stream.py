@@ -29,6 +29,8 @@ DRAIN_SECONDS = 0.5
 MAX_REFUSAL_BYTES = 1024 * 1024
 """Most bytes of a refusal that are read, compressed or not."""
 _QUOTED = 300
+_NO_WORDS = (b"{", b"[", b'"', b"DONE")
+"""What begins JSON that was damaged, or marks an end that nothing else shows to be one."""
 
 
 async def read_answer(reply: HttpResponse, reader: CompletionReader) -> AsyncIterator[AnswerPiece]:
@@ -44,7 +46,7 @@ async def read_answer(reply: HttpResponse, reader: CompletionReader) -> AsyncIte
     for text in body.splitter.finish():
         for piece in reader.feed(await _read_large(body, text), body.splitter.name):
             yield piece
-    _require_answer(reader, body.splitter)
+    _require_answer(reader, body)
     for piece in reader.finish():
         yield piece
     if reader.nothing or (reader.empty and reader.finish_reason is None):
@@ -81,6 +83,8 @@ class _AnswerBody:
         self._pieces, self._reader = reply.pieces, reader
         self._decompressor = Decompressor(reply.headers.get("content-encoding", ""))
         self._progress = 0
+        self.words: ModelError | None = None
+        """The error of the first event that was words, such as a `ping`."""
         self._deadline: float | None = None
         """When the answer, which is complete, is no longer waited on."""
 
@@ -105,12 +109,15 @@ class _AnswerBody:
             yield from self.splitter.feed(plain)
 
     def event(self, text: bytes) -> dict[str, Any] | None:
-        """Read an event. What cannot be read behind the end of the answer says nothing, unless it is named an error."""
+        """Read an event. What cannot be read says nothing behind the end of the answer, or if it is words, unless it is
+        named an error."""
         try:
             return read_event(text)
-        except ModelError:
-            if not self._reader.complete or self.splitter.name == "error":
+        except ModelError as error:
+            words = not text.startswith(_NO_WORDS)
+            if self.splitter.name == "error" or not (self._reader.complete or words):
                 raise
+            self.words = self.words or error
             return {}
 
     async def drain(self) -> None:
@@ -126,8 +133,11 @@ async def _read_large(body: _AnswerBody, text: bytes) -> dict[str, Any] | None:
     return await run_by_size(len(text), partial(body.event, text))
 
 
-def _require_answer(reader: CompletionReader, splitter: EventSplitter) -> None:
+def _require_answer(reader: CompletionReader, body: _AnswerBody) -> None:
     """Raise ModelError if what has come is no answer."""
+    splitter = body.splitter
+    if body.words is not None and reader.nothing:
+        raise body.words
     reader.done = reader.done or splitter.form == "document"
     if not reader.complete:
         if reader.nothing and splitter.other.strip():

@@ -40,8 +40,10 @@ def request_body(request: ModelRequest, caching: Caching, maker: str, profile: P
         messages = with_cache_marks(messages)
     pieces = [to_json(head)[:-1], b',"messages":[', b",".join(messages), b"]"]
     if tools is not None:
+        pieces += [b',"tools":', tools]
+    if tools is not None and profile.tool_choice is not False:
         choice = "auto" if profile.tool_choice_none is False else request.tool_choice
-        pieces += [b',"tools":', tools, b',"tool_choice":"', choice.encode(), b'"']
+        pieces += [b',"tool_choice":"', choice.encode(), b'"']
     return b"".join((*pieces, b"}"))
 
 

@@ -56,6 +56,8 @@ def _adapt_parameters(payload: dict[str, Any], model: CatalogModel) -> None:
         payload.pop("temperature", None)
     if payload.get("tools"):
         _adapt_effort(payload, profile)
+    if profile.tool_choice is False:
+        payload.pop("tool_choice", None)
     if profile.prompt_cache_key is False or model.caching != "key":
         payload.pop("prompt_cache_key", None)
 

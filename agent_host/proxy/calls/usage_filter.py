@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from agent_common.completions import EventSplitter, error_in, find_report, from_event
+from agent_common.completions import EventSplitter, error_in, find_report, from_event, joined_report
 from agent_common.json_reader import INLINE_BYTES, JsonLimits, JsonRefused, read_json
 from agent_common.protocol import Pricing, Usage
 
@@ -47,6 +47,7 @@ class UsageFilter:
         self._events = self._bytes = self._first_event_bytes = 0
         self._event_name = ""
         """The name of an error whose data has not come yet."""
+        self._report: dict[str, Any] | None = None
         self.usage: Usage | None = None
         """The last usage seen; providers that report it more than once report running totals."""
         self.error: ModelError | None = None
@@ -132,7 +133,8 @@ class UsageFilter:
         yield from ((text, splitter.name) for text in splitter.finish())
 
     def _read_event(self, line: bytes, event: dict[str, Any], reported: dict[str, Any]) -> bytes:
-        self.usage = priced_usage(reported, self._pricing)
+        self._report = joined_report(self._report, reported)
+        self.usage = priced_usage(self._report, self._pricing)
         if self._hidden and not event.get("choices"):
             return b""
         if not set_cost(reported, self.usage.cost_usd):

@@ -246,6 +246,31 @@ def test_an_odd_event_costs_nothing_of_the_answer(odd: str, size: int) -> None:
     assert read(odd.encode() + b"\n\n" + HELLO, size).text == "Hello"
 
 
+@pytest.mark.parametrize("size", [0, 1])
+def test_events_without_line_breaks_between_them_are_several(size: int) -> None:
+    glued = HELLO.replace(b"\n\ndata: {", b"data: {")
+    assert read(glued, size).text == "Hello"
+    quoted = stream({"content": 'data: {"a": 1}data: {"b": 2}data: [DONE]'})
+    assert read(quoted, size).text == 'data: {"a": 1}data: {"b": 2}data: [DONE]'
+
+
+def test_an_error_behind_the_mark_of_the_end_changes_nothing() -> None:
+    assert read(HELLO + b'data: {"error": {"message": "boom"}}\n\n').text == "Hello"
+
+
+@pytest.mark.parametrize("member", ["data", "result", "output"])
+def test_an_answer_inside_a_gateways_own_envelope_is_read(member: str) -> None:
+    usage = {"prompt_tokens": 5, "completion_tokens": 2}
+    answer = {"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}], "usage": usage}
+    found = read(json.dumps({"code": 0, "message": "ok", "errors": [], member: answer}).encode())
+    assert (found.text, found.reader.usage) == ("hi", Usage(input=5, output=2))
+
+
+@pytest.mark.parametrize("form", ["%s", "data: %s\n\ndata: [DONE]\n\n"])
+def test_the_text_of_a_completion_without_a_chat_is_text(form: str) -> None:
+    assert read((form % '{"choices": [{"text": "hi", "finish_reason": "stop"}]}').encode()).text == "hi"
+
+
 def test_an_odd_end_and_an_odd_byte_cost_nothing_of_the_answer() -> None:
     assert read(HELLO.replace(b"[DONE]", b'"[DONE]"')).reader.done
     assert read(HELLO.replace(b"data: {", b"data: data: {")).text == "Hello"
@@ -364,6 +389,8 @@ def test_what_is_kept_has_a_limit() -> None:
         ("IMAGE_SAFETY", "content-filter"),
         ("content_filter: PROHIBITED_CONTENT", "content-filter"),
         ("content_policy", "content-filter"),
+        ("prompt_filtered", "content-filter"),
+        ("MODEL_ARMOR", "content-filter"),
         ("policy_violation", "content-filter"),
         ("FinishReason.MAX_TOKENS", "length"),
         ("token_limit", "length"),
@@ -395,6 +422,7 @@ def test_a_word_for_no_finish_reason_yet_ends_nothing(word: str) -> None:
         *("function_call_filter: MALFORMED_FUNCTION_CALL", "error: banana", "MISSING_THOUGHT_SIGNATURE"),
         *("TOO_MANY_TOOL_CALLS", "upstream_error", "server_cancelled", "provider_error", "model_error"),
         *("overloaded", "rate_limit", "service_unavailable"),
+        *("engine_overloaded", "rate_limit_exceeded", "connection_error", "USER_CANCEL", "out_of_memory", "terminated"),
     ],
 )
 @pytest.mark.parametrize("delta", [{"content": "The first"}, {}])
@@ -404,11 +432,33 @@ def test_a_finish_reason_that_means_a_failure_is_one(finish: str, delta: dict[st
     assert caught.value.transient
 
 
-@pytest.mark.parametrize("finish", ["model_context_window_exceeded", "context_length", "ERROR_LIMIT"])
+@pytest.mark.parametrize(
+    "finish", ["model_context_window_exceeded", "context_length", "ERROR_LIMIT", "max_input_length"]
+)
 def test_a_full_window_without_an_answer_is_an_overflow(finish: str) -> None:
     with pytest.raises(ModelError) as caught:
         read(stream(finish=finish))
     assert caught.value.code == "context_overflow"
+
+
+@pytest.mark.parametrize(
+    "last", [{"completion_tokens": 7}, {"prompt_tokens": 0, "completion_tokens": 7, "total_tokens": 7}]
+)
+def test_prompt_and_answer_may_be_reported_one_after_the_other(last: dict[str, int]) -> None:
+    first = {
+        "prompt_tokens": 5,
+        "completion_tokens": 1,
+        "total_tokens": 6,
+        "prompt_tokens_details": {"cached_tokens": 2},
+    }
+    reports = [b"data: " + json.dumps({"choices": [], "usage": usage}).encode() + b"\n\n" for usage in (first, last)]
+    reader = read(reports[0] + HELLO.replace(b"data: [DONE]", reports[1] + b"data: [DONE]")).reader
+    assert reader.usage == Usage(input=3, output=7, cache_read=2)
+
+
+def test_a_report_without_a_count_that_is_known_is_none() -> None:
+    report = {"choices": [], "usage": {"billed_units": {"input_tokens": 5, "output_tokens": 2}}}
+    assert read(HELLO.replace(b"data: [DONE]", b"data: " + json.dumps(report).encode())).reader.report is None
 
 
 @pytest.mark.parametrize(

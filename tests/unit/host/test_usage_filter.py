@@ -41,6 +41,13 @@ def test_a_price_is_added_to_the_usage_and_nothing_else_changes(size: int) -> No
 
 
 @pytest.mark.parametrize("size", [1, 10_000])
+def test_prompt_and_answer_may_be_reported_one_after_the_other(size: int) -> None:
+    prompt = b'data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":0}}\n\n'
+    answer = b'data: {"choices":[],"usage":{"completion_tokens":2}}\n\n'
+    assert run(prompt + TEXT + answer + DONE, size)[1] == Usage(input=3, output=2)
+
+
+@pytest.mark.parametrize("size", [1, 10_000])
 def test_a_cost_of_the_provider_is_taken_out(size: int) -> None:
     theirs = LAST.replace(b'"completion_tokens"', b'"cost_usd":0.0,"completion_tokens"')
     assert theirs != LAST

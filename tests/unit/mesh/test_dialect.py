@@ -182,10 +182,10 @@ def test_null_beside_calls_is_an_empty_text_where_it_is_refused() -> None:
 
 def test_blank_messages_and_impossible_names_are_sent_to_nobody() -> None:
     assert serialize_step(Step(text=" \n\n")) == []
-    call = ToolCallRecord("c", "multi_tool_use.parallel", {}, DONE)
-    assistant = json.loads(serialize_step(Step(text="\n", calls=[call, ToolCallRecord("d", "", {}, DONE)]))[0])
+    calls = [ToolCallRecord(name, name, {}, DONE) for name in ("multi_tool_use.parallel", "", "21st_search", "-x")]
+    assistant = json.loads(serialize_step(Step(text="\n", calls=calls))[0])
     assert assistant["content"] is None
-    assert [made["function"]["name"] for made in assistant["tool_calls"]] == ["invalid_name", "invalid_name"]
+    assert [made["function"]["name"] for made in assistant["tool_calls"]] == ["invalid_name"] * 4
 
 
 def test_tools_as_the_model_takes_them() -> None:

@@ -76,6 +76,50 @@ def test_a_prompt_that_is_too_long_is_told_in_many_ways(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "Total message token length exceed model limit (32768 tokens).",
+        "Cannot truncate prompt with n_keep (5000) >= n_ctx (4096)",
+        "AiError: Request too large",
+        "Invalid request: number of tokens in messages exceeds model limit",
+        "The prompt length 5000 exceeds max_input_len 4096",
+        "prompt tokens exceeds limit, prompt tokens:9000 max:8192",
+        "the length of messages is too long",
+        "The messages have a total of 9000 tokens which exceeds the limit of 8192",
+        "Prompt exceeds maximum length",
+        "Input tokens + max new tokens must be <= 8192",
+        "\u8f93\u5165\u957f\u5ea6\u8d85\u8fc7\u6a21\u578b\u6700\u5927\u957f\u5ea6",
+    ],
+)
+def test_a_prompt_that_is_too_long_is_told_in_any_words(text: str) -> None:
+    assert from_response(400, {}, to_json({"error": {"message": text}})).code == "context_overflow"
+    assert from_event({"message": text}).code == "context_overflow"
+
+
+@pytest.mark.parametrize(
+    ("code", "param", "found"),
+    [
+        ("array_above_max_length", "messages", "context_overflow"),
+        ("string_above_max_length", "messages[7].tool_calls[0].function.arguments", "context_overflow"),
+        ("string_above_max_length", "input[4].output", "context_overflow"),
+        ("string_above_max_length", "input", "context_overflow"),
+        ("string_above_max_length", "instructions", "context_overflow"),
+        ("string_above_max_length", "messages[1].content[0].text", "context_overflow"),
+        ("string_above_max_length", "metadata.content", "model_config"),
+        ("array_above_max_length", "tools", "model_config"),
+        ("array_above_max_length", "stop", "model_config"),
+        ("string_above_max_length", "messages[1].name", "model_config"),
+        ("string_above_max_length", "messages[3].tool_calls[0].function.name", "model_config"),
+        ("string_above_max_length", "messages[7].tool_call_id", "model_config"),
+    ],
+)
+@pytest.mark.parametrize("named", [True, False])
+def test_what_is_too_long_is_told_by_its_place(code: str, param: str, found: str, named: bool) -> None:
+    error = {"message": f"Invalid '{param}': too long.", "code": code, "param": param if named else None}
+    assert from_response(400, {}, to_json({"error": error})).code == found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "prompt is too long: 210000 tokens > 200000 maximum. For rate limits see https://a.example/rate-limits",
         "This model's maximum context length is 131072 tokens. Please reduce the length of the messages."
         " See docs.example.com/rate-limits.",
@@ -98,6 +142,11 @@ def test_a_page_about_rates_that_is_named_beside_a_prompt_that_is_too_long_chang
         "temperature: the model only supports up to 1000",
         "tools: must have less than 4096 items",
         "The output length limit of 4096 was exceeded",
+        "max_tokens: Input should be less than or equal to 8192",
+        "messages.0.content.1.image.source: image exceeds 5 MB maximum",
+        "input image size is too large",
+        "Too many images in request: the messages have more than the maximum of 10 images",
+        "The number of function declarations in the context exceeds the limit of 128",
     ],
 )
 def test_an_error_about_something_else_is_not_one_about_the_prompt(text: str) -> None:
@@ -140,11 +189,21 @@ def test_a_retry_after_that_says_nothing(header: str | None) -> None:
         ({"error": {"message": "Loading model", "code": 503}}, None),
         ({"error": "Model is initializing"}, None),
         ({"error": "The model m is being downloaded, try again later"}, None),
+        ({"detail": "Model is being loaded"}, None),
+        ({"error": "model is starting up"}, None),
+        ({"error": {"message": "Model is not ready yet"}}, None),
+        ({"error": "Model is not ready, it is still building or deploying"}, None),
+        ({"message": "The endpoint is scaling from zero, please retry"}, None),
     ],
 )
 def test_a_model_that_is_being_loaded(body: dict[str, object], seconds: float | None) -> None:
     error = from_response(503, {}, to_json(body))
     assert (is_loading(error), error.retry_after) == (True, seconds)
+
+
+@pytest.mark.parametrize(("said", "loading"), [("Model is loading", True), ("model is loaded with 4096 tokens", False)])
+def test_a_model_that_is_being_loaded_may_be_told_as_a_fault_of_the_request(said: str, loading: bool) -> None:
+    assert is_loading(from_response(400, {}, to_json({"error": {"message": said}}))) is loading
 
 
 def test_a_model_that_is_overloaded_is_not_being_loaded() -> None:
@@ -305,6 +364,17 @@ ALL_CREDITS = "Your team has either used all available credits or reached its mo
         (429, [told("Quota", details=[{"violations": [{"quotaId": "RequestsPerDayFree"}]}])], "model_quota", False),
         (429, told("Rate limit reached. Please try again in 1m2s."), "model_rate_limited", True),
         (400, told("the engine is currently overloaded, try again later"), "model_unavailable", True),
+        (401, told("Authorization Token invalid", code="1002"), "model_auth", False),
+        (400, told("The model `m` has been decommissioned."), "unknown_model", False),
+        (404, told("The API deployment for this resource does not exist."), "unknown_model", False),
+        (400, told('unexpected tokens remaining in message header: Some("x")'), "model_unavailable", True),
+        (429, told("You have exceeded the monthly usage quota."), "model_quota", False),
+        (429, told("you have used up your daily free allocation of 10,000 neurons"), "model_quota", False),
+        (400, told("Budget has been exceeded! Current cost: 1.0", type="budget_exceeded"), "model_quota", False),
+        (401, told("\u8be5\u4ee4\u724c\u989d\u5ea6\u5df2\u7528\u5c3d"), "model_quota", False),
+        (400, told("result security check fail"), "content_refused", False),
+        (400, told("This prompt contains sensitive words that violate our practices."), "content_refused", False),
+        (400, told("\u8f93\u5165\u5185\u5bb9\u5305\u542b\u654f\u611f\u4fe1\u606f"), "content_refused", False),
     ],
 )
 def test_an_error_is_told_by_all_that_it_says(status: int, body: object, code: str, transient: bool) -> None:
@@ -373,6 +443,26 @@ def test_an_error_with_status_200_means_what_it_would_with_its_own(error: object
         ({"code": 20012, "message": "Model does not exist. Please check it."}, "unknown_model", False),
         ({"code": "AccessDenied.Unpurchased", "message": "no"}, "model_config", False),
         ({"choices": [{"delta": {}}], "x_groq": {"error": "over capacity"}}, "model_unavailable", True),
+        ({"choices": [{"delta": {"error": {"message": "m", "code": 401}}}]}, "model_auth", False),
+        (
+            {"choices": [{"message": {"content": None, "error": {"message": "m", "code": 429}}}]},
+            "model_rate_limited",
+            True,
+        ),
+        ({"choices": [{"delta": {}}, {"error": {"message": "m", "code": 400}}]}, "model_config", False),
+        ({"choices": [], "message": "bad", "status": 400}, "model_config", False),
+        (
+            {"choices": None, "error_msg": "failed", "error_code": 1, "usage": {"total_tokens": 0}},
+            "model_unavailable",
+            True,
+        ),
+        ({"detail": [{"loc": ["body", "x"], "msg": "bad", "type": "v"}]}, "model_unavailable", True),
+        ({"throttlingException": {"message": "Too many requests"}}, "model_rate_limited", True),
+        ({"Error": {"Code": "x", "Message": "m"}}, "model_unavailable", True),
+        ({"fault": {"faultstring": "Rate limit quota violation."}}, "model_rate_limited", True),
+        ({"error": {"message": "m", "http_status": 429}}, "model_rate_limited", True),
+        ({"error": {"message": "m", "code": "rate_limited"}}, "model_rate_limited", True),
+        ({"error": {"message": "m", "code": "1302"}}, "model_rate_limited", True),
     ],
 )
 def test_an_error_stands_in_many_places(event: dict[str, Any], code: str, transient: bool) -> None:
@@ -428,6 +518,30 @@ def test_an_answer_that_only_says_what_went_wrong_is_an_error(member: str) -> No
         ({"x-ratelimit-reset-tokens": "6m0s", "x-ratelimit-reset-requests": "1s"}, {}, 360),
         ({"retry-after": "2"}, {"error": {"message": "try again in 9s"}}, 2),
         ({}, {"error": {"message": "slow down"}}, None),
+        ({"retry-after": "7s"}, {}, 7),
+        ({"x-retry-after": "7"}, {}, 7),
+        ({"x-ms-retry-after-ms": "1500"}, {}, 1.5),
+        (
+            {
+                "x-ratelimit-reset-requests": "6m0s",
+                "x-ratelimit-remaining-requests": "10",
+                "x-ratelimit-reset-tokens": "7.66s",
+                "x-ratelimit-remaining-tokens": "0",
+            },
+            {},
+            7.66,
+        ),
+        ({}, {"error": {"message": "Please try again in a minute"}}, 60),
+        ({}, {"error": {"message": "Next request allowed in 5 seconds"}}, 5),
+        ({}, {"error": {"message": "Your quota will reset after 22s."}}, 22),
+        ({}, {"error": {"message": "try again at 2016-11-28T10:00:00Z"}}, 0),
+        ({}, {"error": {"message": "\u8bf7\u5728 5 \u79d2\u540e\u91cd\u8bd5"}}, 5),
+        ({}, {"error": {"message": "\u8bf7 2 \u5206\u949f\u540e\u91cd\u8bd5"}}, 120),
+        ({}, {"error": {"message": "m", "details": [{"retryDelay": {"seconds": 17, "nanos": 420_000_000}}]}}, 17.42),
+        ({}, {"error": {"message": "m", "details": [{"metadata": {"quotaResetDelay": "500ms"}}]}}, 0.5),
+        ({}, {"error": {"message": "Provider returned error", "metadata": {"raw": "limited, try again in 8s"}}}, 8),
+        ({}, {"error": {"message": "m"}, "parameters": {"retry_after": 12}}, 12),
+        ({}, {"error": {"message": "the connection was reset after 30s"}}, None),
     ],
 )
 def test_how_long_to_wait_may_stand_anywhere(headers: dict[str, str], body: object, seconds: float | None) -> None:

@@ -101,6 +101,34 @@ async def test_what_is_asked() -> None:
     assert asked.headers["authorization"] == "Bearer t"
 
 
+@pytest.mark.parametrize(("status", "named"), [(400, "tool_choice"), (422, "body.tool_choice")])
+async def test_a_choice_of_tools_that_is_refused_by_name_is_left_out(status: int, named: str) -> None:
+    refusal = Fail(status, {"error": {"message": f"{named}: Extra inputs are not permitted"}})
+    request = ModelRequest("big", REQUEST.messages, b'[{"type":"function"}]', "auto")
+    with ScriptedProvider([refusal, Say("ok"), Say("ok")]) as provider:
+        async with client_of(provider.url) as (client, _):
+            await collect(client, request)
+            await collect(client, request)
+        first, *later = provider.completions
+    assert first.json["tool_choice"] == "auto"
+    assert [asked.json.get("tool_choice") for asked in later] == [None, None]
+    assert all("tools" in asked.json for asked in later)
+
+
+@pytest.mark.parametrize("words", ["ping", ": keepalive", "OPENROUTER PROCESSING"])
+async def test_words_as_data_cost_nothing_of_an_answer(words: str) -> None:
+    event = {"choices": [{"delta": {"content": "ok"}, "finish_reason": None}]}
+    body = f"data: {words}\n\ndata: {json.dumps(event)}\n\ndata: {words}\n\ndata: [DONE]\n\n"
+    found = await events(Raw((body,)))
+    assert [event.text for event in found if isinstance(event, TextPiece)] == ["ok"]
+
+
+async def test_an_answer_of_words_only_is_told_and_asked_again() -> None:
+    found = await events(Raw(("data: upstream is gone\n\n",)), Say("ok"), attempts=2)
+    (retry,) = [event for event in found if isinstance(event, Retrying)]
+    assert "upstream is gone" in retry.message
+
+
 async def test_a_busy_provider_is_asked_again_when_it_says() -> None:
     soon = format_datetime(datetime.now(tz=UTC) - timedelta(seconds=5))
     steps = (Fail(429, retry_after=0), Fail(503, retry_after=soon), Drop(), Say("at last"))

@@ -126,6 +126,42 @@ def openai(message: str, param: str | None = None, code: str | None = None) -> d
          {"effort_with_tools": "none"}),
         (openai("1 validation error detected: Value at 'messages.2.member.content.1.member.toolUse.toolUseId' failed to"
                 " satisfy constraint: Member must have length less than or equal to 64"), {"call_ids": "short"}),
+        (openai("Unsupported parameter: 'tool_choice' is not supported with this model.", "tool_choice",
+                "unsupported_parameter"), {"tool_choice": False}),
+        ({"detail": [{"type": "extra_forbidden", "loc": ["body", "tool_choice"], "msg": "Extra inputs"}]},
+         {"tool_choice": False}),
+        (openai('"none" tool choice is not supported'), {"tool_choice_none": False}),
+        (openai("Invalid value for tool_choice: none"), {"tool_choice_none": False}),
+        (openai("temperature must be 1 for this model"), {"temperature": False}),
+        (openai("Temperature is fixed at 1 for this model"), {"temperature": False}),
+        (openai("This model only supports the default temperature of 1"), {"temperature": False}),
+        (openai("tools: Field required when messages contain tool calls"), {"tools_with_calls": True}),
+        (openai("No tools provided but tool_calls found in messages"), {"tools_with_calls": True}),
+        (openai("deepseek-reasoner does not support successive user or assistant messages (messages[1], ...)."),
+         {"two_users": False, "user_after_tool": False}),
+        (openai("Consecutive messages from the same role are not allowed: user"),
+         {"two_users": False, "user_after_tool": False}),
+        (openai("Tool messages must be followed by an assistant message"), {"user_after_tool": False}),
+        (openai("Expected assistant message after tool message, got user"), {"user_after_tool": False}),
+        (openai("user message after tool message is not allowed"), {"user_after_tool": False}),
+        ({"detail": [{"type": "string_type", "loc": ["body", "messages", 2, "assistant", "content", "str"],
+                      "msg": "Input should be a valid string"}]}, {"null_content": False}),
+        (openai("messages[2].content: field required"), {"null_content": False}),
+        (openai("missing field `content` at line 1 column 300"), {"null_content": False}),
+        (openai("Invalid tool_call_id: only alphanumeric characters, underscores and hyphens are allowed"),
+         {"call_ids": "short"}),
+        (openai("Invalid schema for function 'x': must be a JSON Schema of 'type: \"object\"', got 'type: \"None\"'."),
+         {"tool_schemas": "object"}),
+        (openai("Invalid schema for function 'x': In context=('properties', 'y'), 'pattern' is not permitted."),
+         {"tool_schemas": "plain"}),
+        (openai("* GenerateContentRequest.tools[0].function_declarations[0].parameters.properties[x].enum: only"
+                " allowed for STRING type"), {"tool_schemas": "plain"}),
+        (openai("tools.function.parameters is not a valid moonshot flavored json schema, details: <At path"
+                " 'properties.x': type should be defined in anyOf items>"), {"tool_schemas": "plain"}),
+        (openai("invalid JSON schema for tool x, tools[0].function.parameters: `/properties/y`: `$ref` not supported"),
+         {"tool_schemas": "plain"}),
+        (openai("tools.0.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12"),
+         {"tool_schemas": "plain"}),
     ],
 )  # fmt: skip
 def test_a_refusal_that_names_what_is_refused_teaches(body: dict[str, Any], lesson: dict[str, Any]) -> None:
@@ -135,6 +171,41 @@ def test_a_refusal_that_names_what_is_refused_teaches(body: dict[str, Any], less
     assert found.stated() == lesson
     assert lesson_of(400, report, Profile(**lesson)) is None, "what is known already is not learned again"
     assert lesson_of(429, report, Profile()) is None
+
+
+@pytest.mark.parametrize(
+    "wording",
+    [
+        "Invalid parameter: {}",
+        "Invalid field: {}",
+        "{} is not a valid parameter",
+        "{} is disabled for this model",
+        "{} is not available for this model",
+        "{} is incompatible with this model",
+        "The field {} is not recognized",
+        "{} was not expected",
+        "{} is not implemented",
+        "{} is not yet supported",
+        "{} isn't supported",
+        "{} must not be set for this model",
+        "no such field: {}",
+        "reasoning models do not support {}",
+        "\u4e0d\u652f\u6301\u53c2\u6570 {}",
+    ],
+)
+@pytest.mark.parametrize(
+    ("name", "lesson"),
+    [
+        ("stream_options", Profile(stream_options=False)),
+        ("max_tokens", Profile(output_limit="none")),
+        ("max_completion_tokens", Profile(output_limit="max_tokens")),
+        ("temperature", Profile(temperature=False)),
+        ("tool_choice", Profile(tool_choice=False)),
+        ("prompt_cache_key", Profile(prompt_cache_key=False)),
+    ],
+)
+def test_a_parameter_may_be_refused_in_any_words(wording: str, name: str, lesson: Profile) -> None:
+    assert lesson_of(400, read_error_body(to_json(openai(wording.format(name)))), Profile()) == lesson
 
 
 @pytest.mark.parametrize(
@@ -181,6 +252,11 @@ def test_of_a_fault_of_the_server_only_the_order_of_roles_is_learned(message: st
         "This model's maximum context length is 8192 tokens, and max_tokens is 4096.",
         "tools[1].function.description: string too long",
         "max_tokens must be at least 1",
+        "Invalid parameter: max_tokens must be between 1 and 8192",
+        "Invalid parameter: max_tokens is too large",
+        "temperature must be 0 or more",
+        "temperature should be 0-2",
+        "Invalid 'tools[0].function.parameters.properties.x.description': string too long.",
         "max_tokens cannot be greater than 8192",
         "max_tokens can't be more than 8192",
         "temperature cannot be larger than 1",
