@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Any, cast
 
@@ -154,11 +154,16 @@ def _finite(value: Any) -> Any:
 
 def _is_deeper(value: Any, levels: int) -> bool:
     """Return whether a value has more levels of objects and lists than these."""
-    level = [value]
+    level: list[Any] = [value]
     for _ in range(levels):
-        inner = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
-        level = list(chain.from_iterable(cast("list[list[Any]]", inner)))
+        level = list(chain.from_iterable(map(_inner_values, level)))
     return any(isinstance(one, dict | list) for one in level)
+
+
+def _inner_values(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return cast("Fields", value).values()
+    return cast("list[Any]", value) if isinstance(value, list) else ()
 
 
 def _text(text: str) -> Fields:

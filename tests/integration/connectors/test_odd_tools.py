@@ -202,9 +202,13 @@ async def test_a_server_without_tools_says_so(grow: Grow, listed: Any) -> None:
 
 
 TEXT = {"type": "text", "text": "read me"}
-DEEP: Any = "read me"
-for _ in range(150):
-    DEEP = [DEEP]
+
+
+def nested(value: Any, levels: int) -> Any:
+    return [nested(value, levels - 1)] if levels else value
+
+
+DEEP = nested("read me", 150)
 READ = {
     "a part of an unknown type": (
         {"content": [TEXT, {"type": "video", "url": "a.mp4"}]},
