@@ -37,6 +37,12 @@ class Chat:
         self.finds(expected, before)
         return written
 
+    def hears(self, text: str, workspace: str = WORKSPACE) -> str:
+        """Write, wait for the echo and for the end of its turn, and return the id of what was written."""
+        written = self.says(text, f"Re: {text}")
+        self.rests(workspace)
+        return written
+
     def calls(self, command: str, argument: str = "", *, expected: str) -> Shown:
         """Call a command, and wait for a new message of the bot with this in it."""
         before = self._ids()
@@ -73,6 +79,10 @@ class Chat:
 
     def agent(self, workspace: str = WORKSPACE) -> SyncAgent:
         return self.world.host.mesh.agent(workspace, self.phone.name)
+
+    def rests(self, workspace: str = WORKSPACE) -> None:
+        """Wait until no turn of the person runs: an answer is shown a moment before its turn is over."""
+        self.until(lambda: all(one.status.state == "idle" for one in self.agent(workspace).sessions.list()))
 
     def name(self, number: int = 1) -> str:
         """The agent's name of the chat's first session, or of a later one."""

@@ -15,22 +15,23 @@ WAITS = Call("bash", {"command": "sleep 60"})
 
 
 def test_new_and_sessions(chat: Chat) -> None:
-    chat.says("one", "Re: one")
+    chat.hears("one")
     chat.calls("new", expected="A new conversation")
-    chat.says("two", "Re: two")
+    chat.hears("two")
     assert (chat.told(), chat.told(chat.name(2))) == (["one"], ["two"])
     assert chat.asked() == ["two"]
     card = chat.calls("sessions", expected="Conversations")
     assert card.buttons == ["▸ two", "one"]
     chat.presses(card, "one", "▸ Going on with one")
-    chat.says("three", "Re: three")
+    chat.hears("three")
     assert (chat.told(), chat.told(chat.name(2))) == (["one", "three"], ["two"])
 
 
 def test_status_cost_and_help(chat: Chat) -> None:
     assert "Conversation: a new one" in chat.calls("status", expected="Agent").text
     assert "Nothing yet" in chat.calls("cost", expected="Nothing yet").text
-    chat.says("one", "Re: one")
+    chat.hears("one")
+    chat.until(lambda: chat.agent().status().state == "idle")
     status = chat.calls("status", expected="Agent").text
     for line in (f"Agent: {WORKSPACE}, idle", "Model: default", "Conversation: one, nothing runs"):
         assert line in status
@@ -67,23 +68,23 @@ def test_stop(chat: Chat) -> None:
     chat.says("wait", "sleep 60")
     assert chat.session().status.state == "busy"
     chat.calls("stop", expected="⏹ Stopped.")
-    assert chat.session().status.state == "idle"
+    chat.rests()
     (outcome,) = chat.outcomes()
     assert (outcome["status"], outcome["finish_reason"]) == ("cancelled", "abort")
     chat.phone.wait_for(lambda: sum("⏹ Stopped." in one.text for one in chat.shown()) == 2)
     assert len(chat.world.provider.completions) == 1, "the model is not told of the end of a call that was stopped"
-    chat.says("go on", "Re: go on")
+    chat.hears("go on")
     assert chat.told() == ["wait", "go on"]
 
 
 def test_rewind(chat: Chat) -> None:
     chat.calls("rewind", expected="There are only 0 messages")
     for text in ("one", "two", "three"):
-        chat.says(text, f"Re: {text}")
+        chat.hears(text)
     chat.calls("rewind", expected="Taken back, to before: three")
     assert chat.told() == ["one", "two"]
     assert chat.told(hidden=True) == ["one", "two", "three"]
-    chat.says("four", "Re: four")
+    chat.hears("four")
     assert chat.asked() == ["one", "Re: one", "two", "Re: two", "four"]
     chat.calls("rewind", "4", expected="There are only 3 messages")
     chat.calls("rewind", "none", expected="/rewind 3 the last three")
@@ -94,42 +95,42 @@ def test_rewind(chat: Chat) -> None:
 
 def test_fork(chat: Chat) -> None:
     chat.calls("fork", expected="There is no conversation yet")
-    chat.says("one", "Re: one")
+    chat.hears("one")
     chat.world.provider.script.replace([Hang(after=1, reply=Say("well said"))], otherwise=echo)
     chat.says("two", "well")
     chat.calls("fork", expected="The agent still works")
     assert len(list(chat.agent().sessions.list())) == 1
     chat.world.provider.release()
     chat.finds("well said")
-    chat.until(lambda: chat.session().status.state == "idle")
+    chat.rests()
     chat.calls("fork", expected="A branch of the conversation")
     (fork,) = [one for one in chat.agent().sessions.list() if one.parent_id == chat.session().id]
     assert chat.told(fork.id) == ["one", "two"]
-    chat.says("three", "Re: three")
+    chat.hears("three")
     assert (chat.told(), chat.told(fork.id)) == (["one", "two"], ["one", "two", "three"])
 
 
 def test_model(chat: Chat) -> None:
-    chat.says("one", "Re: one")
+    chat.hears("one")
     assert chat.world.host.recent()[0]["model"] == "default"
     assert "unpriced" in chat.calls("model", expected="/model NAME").text
     chat.calls("model", "nonsense", expected="There is no model nonsense")
     chat.calls("model", "unpriced", expected="unpriced answers from the next message on")
-    chat.says("two", "Re: two")
+    chat.hears("two")
     assert [one["model"] for one in chat.world.host.recent(user=chat.phone.name)[:2]] == ["unpriced", "default"]
     assert "Model: unpriced" in chat.calls("status", expected="Agent").text
 
 
 def test_agent(chat: Chat) -> None:
-    chat.says("one", "Re: one")
+    chat.hears("one")
     assert "bash" in chat.world.provider.completions[-1].tool_names
     chat.calls("agent", "nonsense", expected="There is no agent nonsense")
     chat.calls("agent", "explore", expected="explore answers from the next message on")
-    chat.says("two", "Re: two")
+    chat.hears("two")
     assert "bash" not in chat.world.provider.completions[-1].tool_names
     assert chat.told() == ["one", "two"]
     chat.calls("agent", OTHER, expected=f"{OTHER} answers now, in a new conversation")
-    chat.says("three", "Re: three")
+    chat.hears("three", OTHER)
     (there,) = chat.agent(OTHER).sessions.list()
     assert there.alias == chat.name(2)
     assert chat.told() == ["one", "two"]

@@ -30,6 +30,7 @@ def test_a_message_joins_the_turn_that_runs(chat: Chat) -> None:
     chat.until(lambda: chat.session().queue)
     let_end(chat, "joined")
     chat.finds("Both done.")
+    chat.rests()
     (shown,) = chat.shown()
     assert "↳ two" in shown.text
     assert chat.told() == ["one", "two"]
@@ -43,8 +44,8 @@ def test_a_message_joins_the_turn_that_runs(chat: Chat) -> None:
 
 
 def test_an_edited_message_is_answered_anew(chat: Chat) -> None:
-    first = chat.says("one", "Re: one")
-    second = chat.says("tow", "Re: tow")
+    first = chat.hears("one")
+    second = chat.hears("tow")
     answer = chat.finds("Re: tow")
     chat.phone.edit(second, "two")
     assert chat.finds("Re: two").id == answer.id
@@ -63,20 +64,22 @@ def test_an_edit_stops_the_turn_that_answers_the_message(chat: Chat) -> None:
     chat.phone.edit(written, "wait")
     assert chat.finds("Re: wait").id == draft.id
     chat.phone.wait_for(lambda: [one.text for one in chat.shown()] == ["Re: wait"])
+    chat.rests()
     assert chat.told() == ["wait"]
     assert [one["status"] for one in chat.outcomes()] == ["complete"]
     assert chat.asked() == ["wait"]
 
 
 def test_a_reply_to_an_older_message_goes_back_after_asking(chat: Chat) -> None:
-    first = chat.says("one", "Re: one")
-    chat.says("two", "Re: two")
+    first = chat.hears("one")
+    chat.hears("two")
     chat.says("three", "Go back to there?", reply_to=first)
     assert chat.told() == ["one", "two"], "nothing happens before the press"
     chat.presses(chat.finds("Go back to there?"), "↩ Go back", "Re: three")
     assert not chat.finds("Went back.").buttons
     assert chat.told() == ["one", "three"]
     assert chat.asked() == ["one", "Re: one", "three"]
+    chat.rests()
     answer = chat.finds("Re: one")
     chat.says("four", "Go back to there?", reply_to=answer.id)
     chat.presses(chat.finds("Go back to there?"), "Just send it", "Re: four")
@@ -101,7 +104,7 @@ def test_one_person_on_two_platforms(chat: Chat) -> None:
     pair(first)
     pair(second, "--person", first.phone.name)
     assert world.provider.completions == [], "a code is asked for, and no agent"
-    first.says("one", "Re: one")
+    first.hears("one")
     second.says("two", "Re: two")
     found = {one.alias for one in first.agent().sessions.list()}
     assert found == {first.name(), second.name()}
@@ -115,5 +118,5 @@ def test_one_person_on_two_platforms(chat: Chat) -> None:
     assert f"{first.phone.name}\t" in world.command("people")
     world.command("unpair", second.phone.name)
     assert second.phone.name not in world.command("people")
-    first.says("four", "Re: four")
+    first.hears("four")
     assert first.told() == ["one", "three", "four"]
