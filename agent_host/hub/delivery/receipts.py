@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import takewhile
 
 from agent_common.clock import Clock
 from agent_common.owned_tasks import OwnedTasks
@@ -59,8 +60,8 @@ class Receipts:
             self._delivery.park(cursor)
 
     def _wait(self, cursor: Cursor) -> None:
-        """Go on when the first of those that were nacked is due."""
-        due = min(cursor.nacked.values())
+        """Go on when the first of those that were nacked is due, in the order of the log."""
+        due = next(cursor.nacked[name] for name in cursor.in_flight if name in cursor.nacked)
         seconds = max(due - self._clock.monotonic(), 0.0)
         cursor.retry = self._clock.call_later(seconds, partial(self._redeliver, cursor, due))
 
@@ -71,9 +72,10 @@ class Receipts:
             self._go_on(cursor)
 
     def _redeliver(self, cursor: Cursor, due: float) -> None:
-        """Send those again whose own pauses are over, however long those of others of the session are."""
+        """Send those again whose pauses are over, and those of all before them."""
         due = max(due, self._clock.monotonic())
-        names = {name for name, at in cursor.nacked.items() if at <= due}
+        waiting = [name for name in cursor.in_flight if name in cursor.nacked]
+        names = set(takewhile(lambda name: cursor.nacked[name] <= due, waiting))
         if names & cursor.stripped:
             self._tasks.start(self._redeliver_large(cursor, names))
             return

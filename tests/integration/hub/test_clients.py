@@ -55,12 +55,15 @@ async def test_an_agent_answers_with_its_reply(hub: Hub, join: Join, shared: boo
     assert (alice.passport.name, bob.agent is not None) == ("alice", True)
 
 
-async def test_a_turn_may_ask_another_agent_and_wait_for_it(hub: Hub, join: Join) -> None:
+@pytest.mark.parametrize("shared", [False, True])
+async def test_a_turn_may_ask_another_agent_and_wait_for_it(hub: Hub, join: Join, shared: bool) -> None:
+    """Also over the link over which the other one is asked and answers."""
+
     async def ask_carol(text: str, dependencies: Mapping[str, Any]) -> str:
         client: AgentClient = dependencies[AGENT_CLIENT_DEP]
         return f"carol says: {await asked(client, 'carol', text)}"
 
-    client = HubClient(LocalLink(hub), hub=hub)
+    client = HubClient(LocalLink(hub), hub=hub) if shared else None
     alice = await join("alice", client=client)
     await join("bob", Scripted(ask_carol), client=client)
     await join("carol", echo(), client=client)

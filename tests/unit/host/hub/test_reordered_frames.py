@@ -31,6 +31,8 @@ MOST_ROUNDS = 40
 """After which Bob has got everything: there are fewer windows of envelopes."""
 PAUSES = Backoff(1.0, 4.0)
 LIMITS = HubLimits(max_attempts=3, retry=PAUSES)
+LONGEST = (WINDOW + 1) * PAUSES.pause(LIMITS.max_attempts - 1)
+"""That a nacked envelope waits; the news that its session is open is in flight besides the window."""
 REGISTRATION: dict[str, Any] = {"rule": {"inbox": {"in_flight": WINDOW}}, "key": "bobs"}
 Status = Literal["ack", "nack"]
 
@@ -106,6 +108,9 @@ class Model:
             assert known.waits_since is not None, "it comes again only if it was nacked"
             assert self.clock.monotonic() >= known.waits_since + PAUSES.pause(known.nacks)
             assert frame.attempt == known.attempt + 1
+            for one in self.in_flight.values():
+                is_before = one.envelope.session_id == envelope.session_id and one.envelope.sequence < envelope.sequence
+                assert not is_before or one.waits_since is None, "nor does one that was nacked overtake another"
             known.attempt, known.waits_since = frame.attempt, None
         self.ever[name] = envelope
         self.held.append((link, frame))
@@ -143,11 +148,11 @@ class Model:
             sent.waits_since = self.clock.monotonic()
 
     def check_pauses(self) -> None:
-        """What is due has come. A pause may be as long as the longest that another one of its session waits for."""
+        """What is due has come, at the latest when those before it have had their pauses one after another."""
         for sent in self.in_flight.values():
             assert sent.nacks < LIMITS.max_attempts
             if sent.waits_since is not None:
-                assert self.clock.monotonic() < sent.waits_since + PAUSES.pause(LIMITS.max_attempts - 1)
+                assert self.clock.monotonic() < sent.waits_since + LONGEST
 
 
 @dataclass(frozen=True)
@@ -212,6 +217,17 @@ class Play:
         self.clock.advance(0.25 * (1 + number % 5))
         self.model.check_pauses()
 
+    async def refuse(self, _number: int) -> None:
+        """What came first is refused at once, and its pause goes by."""
+        for name in list(self.model.in_flight)[:1]:
+            await self._arrives(self._receipt(name, "nack"))
+            self.clock.advance(PAUSES.pause(LIMITS.max_attempts - 1))
+            self.model.check_pauses()
+
+    def _receipt(self, name: str, status: Status) -> Receipt:
+        link, frame = next(one for one in reversed(self.model.held) if one[1].envelope.envelope_id == name)
+        return Receipt(link, frame, status)
+
     async def finish(self) -> None:
         """All that is under way arrives, the last first. Then Bob comes back and acknowledges what he gets."""
         while self.under_way:
@@ -220,8 +236,7 @@ class Play:
         await self.arrive(0)
         for _ in range(MOST_ROUNDS):
             for name in tuple(self.model.in_flight):
-                link, frame = next(one for one in reversed(self.model.held) if one[1].envelope.envelope_id == name)
-                await self._arrives(Receipt(link, frame, "ack"))
+                await self._arrives(self._receipt(name, "ack"))
             await self.settle()
         assert self.model.done == await self._for_bob(), "each comes until it is acknowledged or given up"
         assert self.hub.delivery.inboxes.of(self.hub.agents.get("bob")).pending == 0
@@ -251,8 +266,9 @@ ACTIONS: dict[str, tuple[str, dict[str, Any], tuple[Status, ...]]] = {
     "close": ("close", {}, ()),
     "arrive": ("arrive", {}, ()),
     "wait": ("wait", {}, ()),
+    "refuse": ("refuse", {}, ()),
 }
-often = st.sampled_from(["send", "ack", "nack", "arrive", "arrive", "arrive", "wait"])
+often = st.sampled_from(["send", "ack", "nack", "arrive", "arrive", "arrive", "wait", "refuse"])
 steps = st.lists(st.tuples(often | st.sampled_from(sorted(ACTIONS)), st.integers(0, 11)), min_size=20, max_size=60)
 
 
@@ -296,6 +312,23 @@ async def test_each_nacked_envelope_has_a_pause_of_its_own() -> None:
         assert (await bob.get_text()).envelope.text == "early"
         assert (await bob.get_text()).attempt == 2
         assert (await bob.get_text()).envelope.text == "next"
+
+
+async def test_what_was_nacked_comes_again_in_the_order_of_the_log() -> None:
+    clock = ManualClock()
+    async with opened(clock=clock, limits=LIMITS) as hub:
+        alice, bob = await join(hub, "alice"), await join(hub, "bob")
+        session = await open_session(alice, "bob")
+        await alice.send(session, "first")
+        await alice.send(session, "second")
+        first, second = await bob.get_text(), await bob.get_text()
+        bob.nack(second)
+        clock.advance(0.75)
+        bob.nack(first)
+        clock.advance(0.75)
+        assert bob.waiting() == []
+        clock.advance(0.25)
+        assert bob.waiting() == ["first", "second"]
 
 
 async def test_a_nack_counts_after_a_break_too() -> None:

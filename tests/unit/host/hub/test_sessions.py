@@ -25,6 +25,7 @@ from agent_common.protocol.hub import (
     RateLimited,
 )
 from agent_host.hub import Hub
+from agent_host.hub.links import OPERATIONS
 from agent_testing import ManualClock
 
 from .raw_link import RawLink, join, open_session, opened
@@ -145,6 +146,11 @@ OWN: dict[str, dict[str, Any]] = {
 """Operations on an agent."""
 
 
+FOR_ALL = {"register", "get_agent", "list_agents"}
+TASK_OPERATIONS = {"update_task", "get_task", "read_task_checkpoint", "cancel_task"}
+"""Operations on a task: those that may not see it are told that there is none, which tests of tasks show."""
+
+
 async def refused(work: Awaitable[Any]) -> bool:
     try:
         await work
@@ -177,6 +183,7 @@ async def test_what_is_not_yours_is_refused_for_each_operation() -> None:
             eve.nack(frame)
         assert [attempt for attempt, was_refused in attempts.items() if not was_refused] == []
         assert len(attempts) >= 30
+        assert OPERATIONS.keys() - {attempt[0] for attempt in attempts} == FOR_ALL | TASK_OPERATIONS
         assert hub.delivery.inboxes.of(hub.agents.get("bob")).pending == 1
         assert (await state_of(hub, session))[0] == "active"
 
