@@ -76,8 +76,9 @@ def mend_arguments(text: str) -> dict[str, Any] | None:
             continue
         if is_object(value):
             return value
-        if isinstance(value, list) and len(cast("list[Any]", value)) == 1 and is_object(value[0]):
-            return value[0]
+        alone = cast("list[Any]", value)[0] if isinstance(value, list) and len(cast("list[Any]", value)) == 1 else None
+        if is_object(alone):
+            return alone
         if isinstance(value, str) and value.strip()[:1] in ("{", ""):
             return mend_arguments(value) if value != text else None
     return None

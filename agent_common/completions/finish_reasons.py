@@ -61,4 +61,5 @@ def stop_reason(finish_reason: str) -> Meaning:
     whole = finish_reason.strip().lower().removeprefix("finish_reason_")
     parts = (whole, *(part.strip() for part in reversed(_BETWEEN_PARTS.split(whole))))
     known: list[Meaning] = [_BY_REASON[part] for part in parts if part in _BY_REASON]
-    return known[0] if known else next((means for word, means in _BY_WORD if word.search(whole)), "other")
+    worded: list[Meaning] = [means for word, means in _BY_WORD if word.search(whole)]
+    return (*known, *worded, "other")[0]
