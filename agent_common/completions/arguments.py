@@ -19,9 +19,11 @@ _WRONG_ESCAPE = re.compile(r'\\(?:(["\\/bfnrt]|u[0-9a-fA-F]{4})|(.)|$)', re.DOTA
 _CLOSERS = re.compile(r"[\s}\]]*+(?:<[|/][^{}]*+)?+")
 """What may stand behind arguments that are whole: what closes the model's own notation."""
 _LITERAL = re.compile(
-    r""""(?:[^"\\]|\\.)*+"|'(?P<text>(?:[^'\\]|\\.)*+)'|\b(?P<constant>True|False|None)\b|,(?=\s*+[}\]])""", re.DOTALL
+    r""""(?:[^"\\]++|\\.)*+"?|'(?P<text>(?:[^'\\]++|\\.)*+)(?P<end>'?)|\b(?P<constant>True|False|None)\b"""
+    r"""|,(?=\s*+[}\]])""",
+    re.DOTALL,
 )
-"""What Python writes otherwise than JSON, and strings, which stay as they are."""
+"""What Python writes otherwise than JSON, and strings, which stay as they are; one without an end goes to the end."""
 _QUOTES = re.compile(r"""\\(?P<escaped>.)|\"""", re.DOTALL)
 _CONSTANTS = {"True": "true", "False": "false", "None": "null"}
 ARGUMENT_LIMITS = JsonLimits(max_bytes=16 * 1024 * 1024, max_values=50_000, refuse_ambiguous=False)
@@ -74,8 +76,9 @@ def mend_arguments(text: str) -> dict[str, Any] | None:
             continue
         if is_object(value):
             return value
-        if isinstance(value, list) and len(cast("list[Any]", value)) == 1 and is_object(value[0]):
-            return value[0]
+        alone = cast("list[Any]", value)[0] if isinstance(value, list) and len(cast("list[Any]", value)) == 1 else None
+        if is_object(alone):
+            return alone
         if isinstance(value, str) and value.strip()[:1] in ("{", ""):
             return mend_arguments(value) if value != text else None
     return None
@@ -106,7 +109,7 @@ def _mended_string(found: re.Match[str]) -> str:
 def _as_json(found: re.Match[str]) -> str:
     if found["constant"]:
         return _CONSTANTS[found["constant"]]
-    if found["text"] is not None:
+    if found["end"]:
         return f'"{_QUOTES.sub(_json_quote, found["text"])}"'
     return "" if found[0] == "," else found[0]
 

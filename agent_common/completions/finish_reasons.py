@@ -44,17 +44,12 @@ _MEANINGS: dict[Meaning, tuple[str, ...]] = {
 }
 _BY_REASON: dict[str, Meaning] = {reason: meaning for meaning, reasons in _MEANINGS.items() for reason in reasons}
 _BETWEEN_PARTS = re.compile(r"[:.]")
-_BY_WORD: tuple[tuple[re.Pattern[str], Meaning], ...] = tuple(
-    (re.compile(wording), meaning)
-    for wording, meaning in (
-        (r"context|input.?(?:length|too)", OVERFLOW),
-        (r"filter|safety|moderat|policy|sensitive|blocked|prohibited|model_armor", "content-filter"),
-        (
-            r"error|fail|abort|cancel|timeout|timed?_?out|overload|unavailable|exception|interrupt|terminat|preempt",
-            FAILED,
-        ),
-        (r"rate_?limit|quota|insufficient|resource|deadline|malformed|out_of_memory|connection|disconnect", FAILED),
-    )
+_BY_WORD: tuple[tuple[re.Pattern[str], Meaning], ...] = (
+    (re.compile(r"context|input.?(?:length|too)"), OVERFLOW),
+    (re.compile(r"filter|safety|moderat|policy|sensitive|blocked|prohibited|model_armor"), "content-filter"),
+    (re.compile(r"error|fail|abort|cancel|timeout|timed?_?out|overload|unavailable|exception|interrupt"), FAILED),
+    (re.compile(r"terminat|preempt|rate_?limit|quota|insufficient|resource|deadline|malformed"), FAILED),
+    (re.compile(r"out_of_memory|connection|disconnect"), FAILED),
 )
 """Words in reasons that are not known -> what they mean; the first that fits counts."""
 
@@ -66,4 +61,5 @@ def stop_reason(finish_reason: str) -> Meaning:
     whole = finish_reason.strip().lower().removeprefix("finish_reason_")
     parts = (whole, *(part.strip() for part in reversed(_BETWEEN_PARTS.split(whole))))
     known: list[Meaning] = [_BY_REASON[part] for part in parts if part in _BY_REASON]
-    return known[0] if known else next((means for word, means in _BY_WORD if word.search(whole)), "other")
+    worded: list[Meaning] = [means for word, means in _BY_WORD if word.search(whole)]
+    return (*known, *worded, "other")[0]
