@@ -32,6 +32,15 @@ def runs(pid: int) -> bool:
         return False
 
 
+def listens(server: socket.socket, port: int) -> bool:
+    """Whether the socket has the port now; another program may have it for a while."""
+    with suppress(OSError):
+        server.bind(("127.0.0.1", port))
+        server.listen()
+        return True
+    return False
+
+
 def files_of_others(folder: Path) -> list[str]:
     """The files that other users than their owner can read."""
     return [str(path) for path in folder.rglob("*") if path.is_file() and stat.S_IMODE(path.stat().st_mode) & 0o077]
@@ -169,9 +178,8 @@ def test_two_at_once_start_one_host(machine: Machine) -> None:
 @pytest.mark.slow
 def test_a_port_that_another_program_has_is_left_to_it(machine: Machine) -> None:
     with socket.socket() as other:
-        with suppress(OSError):  # it is taken already, which is as good
-            other.bind(("127.0.0.1", 8420))
-            other.listen()
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        eventually(lambda: listens(other, 8420))
         first = machine.agent("up", "--yes", "--no-chat", MESH_PORT="", MESH_LISTENER_URL="")
         assert first.returncode == 0, first.stderr
         with machine.operator() as http:
