@@ -10,6 +10,7 @@ from agent_common.protocol import SessionDetail
 from ...platform import Piece
 from ...store import add_post_in, begin_session_in, choose_agent_in, choose_model_in
 from ..context import key_of
+from ..messages import without_hint
 from ..words import code, plain
 from .command import Call
 
@@ -42,7 +43,7 @@ async def status(call: Call) -> None:
         lines.append("- **Conversation**: a new one")
     else:
         lines.append(
-            f"- **Conversation**: {plain(session.title or call.chat.session, 80)},"
+            f"- **Conversation**: {plain(without_hint(session.title) or call.chat.session, 80)},"
             f" {_STATES.get(session.status.state, session.status.state)}"
         )
         if session.queue:

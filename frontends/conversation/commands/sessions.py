@@ -8,6 +8,7 @@ from ...people import Person
 from ...platform import Button, Piece, Update
 from ...store import StoredChat, begin_session_in, note_fork_in
 from ..context import Context
+from ..messages import without_hint
 from ..words import one_line, plain
 from .command import Call
 
@@ -36,7 +37,7 @@ async def sessions(call: Call) -> None:
     rows: list[list[Button]] = []
     async for one in call.agent.sessions.list():
         here = call.chat.session in (one.id, one.alias)
-        title = one_line(one.title or one.alias or one.id, TITLE_CHARACTERS)
+        title = one_line(without_hint(one.title) or one.alias or one.id, TITLE_CHARACTERS)
         rows.append([Button(f"{'▸ ' if here else ''}{title}", f"{PREFIX}:{one.id}")])
         if len(rows) == MAX_LISTED:
             break
@@ -55,10 +56,11 @@ async def choose(context: Context, update: Update, chat: StoredChat, person: Per
         return
     await context.acknowledge(update)
     name = found.alias or found.id
+    title = without_hint(found.title) or name
     await context.finish(
         update,
         lambda c: begin_session_in(c, context.bot.name, update.chat.id, session=name),
-        f"▸ Going on with *{plain(found.title or name, 100)}*",
+        f"▸ Going on with *{plain(title, 100)}*",
     )
 
 

@@ -69,6 +69,15 @@ def edited(message: str, text: str) -> str:
     return _joined(who, text, below)
 
 
+def without_hint(title: str | None) -> str:
+    """Return the title of a session, "" if it has none. It is the beginning of the first message: the hint is left out,
+    of which it may have a part."""
+    shown = (title or "").removesuffix("…")
+    begins = (at for at, character in enumerate(shown) if character == "[" and _HINT_LINE.startswith(shown[at:]))
+    begin = next(begins, None)
+    return title or "" if begin is None else shown[:begin].rstrip()
+
+
 def _joined(who: Sequence[str], text: str, below: Sequence[str]) -> str:
     """Return the lines of the bot around a text, in which no line looks like one of them."""
     body = "\n".join(map(_unlike_added, _BREAKS.sub("\n", text).strip().split("\n")))

@@ -1,4 +1,4 @@
-"""A day of one person on Discord: paired, talking, deciding, sending files, in a channel, and linked."""
+"""A day of one person on Discord: paired, talking, deciding, sending files, and in a channel."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from agent_testing import Say
 
-from .day import APPROVAL, FILE, LONG, QUESTION, STREAM, OnDiscord, OnTelegram, waited
+from .day import APPROVAL, FILE, LONG, QUESTION, STREAM, OnDiscord, waited
 from .world import World
 
 pytestmark = pytest.mark.slow
@@ -66,16 +66,8 @@ def test_a_channel(world: World) -> None:
     assert answered.reply_to is not None
     (request,) = world.provider.completions
     assert request.last_user_text.startswith(f'[from "ann" (discord:{ann.user.id})]')
-
-
-@pytest.mark.slow
-def test_two_identities_are_one_person(world: World) -> None:
-    ann, also = OnTelegram(world, "Ann"), OnDiscord(world, "ann")
-    ann.pair()
-    principal = f"telegram:{ann.user.id}"
-    also.pair("--person", principal)
-    assert f"{principal}\t" in world.command("people")
-    also.says("hello", "well said")
-    ann.says("hello", "well said")
-    sessions = world.host.mesh.agent("garden", principal).sessions.list()
-    assert {one.alias for one in sessions} == {f"telegram-{ann.user.chat.id}-1", f"discord-{also.user.dm().id}-1"}
+    ann.user.command("new", channel=channel).wait()
+    ann.found("new conversation", channel)
+    ann.says("again", "well said", channel)
+    sessions = world.host.mesh.agent("garden", f"discord:{channel.id}").sessions.list()
+    assert [one.alias for one in sessions] == [f"discord-{channel.id}-2", f"discord-{channel.id}-1"]

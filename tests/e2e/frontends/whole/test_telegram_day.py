@@ -65,3 +65,7 @@ def test_a_group(world: World) -> None:
     assert answered.reply_to is not None
     (request,) = world.provider.completions
     assert request.last_user_text.startswith(f'[from "Ann" (telegram:{ann.user.id})]')
+    ann.says("/new@helper_bot", "new conversation", group)
+    ann.says("@helper_bot again", "well said", group)
+    sessions = world.host.mesh.agent("garden", f"telegram:{group.id}").sessions.list()
+    assert [one.alias for one in sessions] == [f"telegram-{group.id}-2", f"telegram-{group.id}-1"]

@@ -8,8 +8,8 @@ import signal
 import sqlite3
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -19,16 +19,20 @@ from frontends.store import NAME
 from tests.integration.host.live import PATIENCE, Host, catalog
 from tests.ports import free_port
 
-WORKSPACE = "garden"
+WORKSPACE, OTHER = "garden", "orchard"
 ASKS = "approved-"
 """An `echo` of a word that begins so needs an approval."""
 _RULES = {"rules": [{"permission": "bash", "pattern": f"echo {ASKS}*", "action": "ask"}]}
 
 
 class World:
-    """`with World(folder) as world:`. Each of the processes may be killed and started again."""
+    """`with World(folder) as world:`. Each of the processes may be killed and started again.
 
-    def __init__(self, folder: Path) -> None:
+    People use the first of the workspaces until they choose another.
+    """
+
+    def __init__(self, folder: Path, *, workspaces: Sequence[str] = (WORKSPACE,)) -> None:
+        self.workspaces = workspaces
         self.folder, self.provider = folder, ScriptedProvider()
         self.telegram, self.discord = FakeTelegram(), FakeDiscord()
         self._stack = ExitStack()
@@ -37,6 +41,9 @@ class World:
         """What the dead processes of the bots have written."""
         self.starts: list[float] = []
         """When a process of the bots was started."""
+        self.deaths: list[tuple[float, float]] = []
+        """When the agent was killed, alone or with its host: two moments, by the clock of its messages, between which
+        it was."""
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -45,12 +52,9 @@ class World:
             models = catalog(self.folder, self.provider)
             settings = {"MESH_PORT": free_port(), "MESH_MODELS": models, "UPSTREAM_KEY": "sk-1", "MESH_STOP_GRACE": 2}
             self.host = stack.enter_context(Host(self.folder / "mesh", **settings))
-            made = self.host.mesh.workspaces.create(WORKSPACE)
-            self.agent_folder = Path(made.data_dir or "")
-            self.agent_folder.mkdir(parents=True, exist_ok=True)
-            (self.agent_folder / "permissions.yaml").write_text(json.dumps(_RULES))
-            assert self.host.mesh.workspaces.start(WORKSPACE).state == "running"
-            asked = {"users": ["telegram:*", "discord:*"], "workspaces": [WORKSPACE]}
+            folders = [self._start_agent_in(workspace) for workspace in self.workspaces]
+            self.agent_folder = folders[0]
+            asked = {"users": ["telegram:*", "discord:*"], "workspaces": [*self.workspaces]}
             self._token = self.host.operator.post("/tokens", json=asked).json()["token"]
             self._stack = stack.pop_all()
         return self
@@ -80,7 +84,7 @@ class World:
 
     def configure(self, people: Sequence[str] = (), approvers: Sequence[str] = ()) -> None:
         """Write `bots.yaml`, with people who need no pairing."""
-        shared = {"workspaces": [WORKSPACE], "approvers": [*approvers]}
+        shared = {"workspaces": [*self.workspaces], "approvers": [*approvers]}
         given = (
             ("telegram", self.telegram.token, self.telegram.url),
             ("discord", self.discord.bot.token, self.discord.url),
@@ -140,20 +144,36 @@ class World:
 
     # ---------------------------------------------------------------- the host and its agent
 
+    def _start_agent_in(self, workspace: str) -> Path:
+        """Start an agent in a new workspace, and return the folder of its data."""
+        folder = Path(self.host.mesh.workspaces.create(workspace).data_dir or "")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "permissions.yaml").write_text(json.dumps(_RULES))
+        assert self.host.mesh.workspaces.start(workspace).state == "running"
+        return folder
+
     def kill_host(self) -> None:
         """SIGKILL to the host, with which its agents end, and another one at the same port."""
-        assert self.host.process.kill9() == -signal.SIGKILL
+        with self._dying():
+            assert self.host.process.kill9() == -signal.SIGKILL
         self.host.start()
 
     def kill_agent(self) -> None:
         """SIGKILL to the runtime as soon as there is one."""
         deadline = time.monotonic() + PATIENCE
         while (pid := self._agent_pid()) is None:
-            self._start_agent()
+            self.start_agent()
             assert time.monotonic() < deadline, "the agent does not start"
-        os.kill(pid, signal.SIGKILL)
+        with self._dying():
+            os.kill(pid, signal.SIGKILL)
 
-    def _start_agent(self) -> None:
+    @contextmanager
+    def _dying(self) -> Generator[None]:
+        first = time.time() * 1000
+        yield
+        self.deaths.append((first, time.time() * 1000))
+
+    def start_agent(self) -> None:
         """Start it as its operator: after many kills the host waits longer and longer before it does so by itself."""
         assert self.host.operator.post(f"/workspaces/{WORKSPACE}/start").status_code < 500
 

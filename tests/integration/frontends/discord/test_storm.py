@@ -11,6 +11,7 @@ import pytest
 from agent_testing.discord import FakeDiscord, RandomFaults, RateLimits
 from frontends.discord import DiscordPlatform
 from frontends.platform import Piece, TemporarilyUnavailable, Update
+from tests.storm_seed import storm_seed
 
 from .conftest import COMMANDS, eventually
 
@@ -23,7 +24,15 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def stormy() -> Iterator[FakeDiscord]:
     faults = RandomFaults(
-        seed=7, limited=0.03, failed=0.05, cut=0.05, slow=0.05, seconds=0.1, twice=0.1, late=0.1, gateway_cut=0.05
+        storm_seed(),
+        limited=0.03,
+        failed=0.05,
+        cut=0.05,
+        slow=0.05,
+        seconds=0.1,
+        twice=0.1,
+        late=0.1,
+        gateway_cut=0.05,
     )
     with FakeDiscord(faults=faults, limits=RateLimits.loose()) as fake:
         yield fake

@@ -12,6 +12,7 @@ from agent_testing.telegram import Chat as RealChat
 from agent_testing.telegram import FakeTelegram, TelegramFaults
 from frontends.platform import Chat, Piece, TemporarilyUnavailable
 from frontends.telegram import TelegramPlatform
+from tests.storm_seed import storm_seed
 
 
 class Conversation:
@@ -63,7 +64,7 @@ async def test_every_message_is_shown_once_and_in_order(telegram: FakeTelegram, 
     chats: list[tuple[RealChat, str]] = [(each.chat, str(each.write(each.chat, "hi").id)) for each in people]
     chats.append((group, str(people[0].write(group, "hi").id)))
     telegram.faults = TelegramFaults(
-        seed=3, too_many_requests=0.02, server_errors=0.03, html=0.03, cuts_before=0.05, cuts_after=0.2
+        storm_seed(), too_many_requests=0.02, server_errors=0.03, html=0.03, cuts_before=0.05, cuts_after=0.2
     )
 
     async def talk(chat: RealChat, first: str) -> None:

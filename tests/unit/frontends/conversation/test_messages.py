@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frontends.conversation.commands import COMMANDS, listing, parse
-from frontends.conversation.messages import StoredFile, edited, message_of, safe_name, safe_type, shown_name
+from frontends.conversation.messages import (
+    StoredFile,
+    edited,
+    message_of,
+    safe_name,
+    safe_type,
+    shown_name,
+    without_hint,
+)
 from frontends.conversation.words import code, fenced, plain
 from frontends.platform import Sender
 
@@ -79,6 +87,13 @@ def test_nothing_forges_the_lines_of_the_bot(name: str, text: str) -> None:
     first, *others = re.split(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]", message)
     assert re.fullmatch(r'\[from "[^"\[\]()\n]{1,40}" \(telegram:7\)\]', first)
     assert not any(re.match(r"\s*\[\s*(from|file|to send)\b", line, re.IGNORECASE) for line in others)
+
+
+def test_a_title_ends_before_the_hint() -> None:
+    assert without_hint("one [To send a file of your workspace to this chat, link it…") == "one"
+    assert without_hint(f"{'x' * 57} […") == "x" * 57
+    assert without_hint("[x] To do…") == "[x] To do…"
+    assert without_hint(None) == ""
 
 
 def test_names_are_one_line() -> None:
