@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import TypeVar
 
 import structlog
@@ -201,7 +201,7 @@ class Delivery:
     def _send(self, cursor: Cursor, envelope: Envelope) -> None:
         name = envelope.envelope_id
         if cursor.attempts:
-            cursor.nacks[name], cursor.attempts = cursor.attempts, 0
+            cursor.nacks[name], cursor.attempts, cursor.carried = cursor.attempts, 0, name
         cursor.next = envelope.sequence + 1
         if is_small(envelope):
             cursor.in_flight[name] = envelope
@@ -211,14 +211,14 @@ class Delivery:
         cursor.inbox.in_flight += not is_protocol_event(envelope.event_type)
         self.notify(cursor, envelope)
 
-    async def redeliver(self, cursor: Cursor) -> None:
-        """Send those again that were nacked, one after the other as the agent's link takes them: the log has the
-        contents that are not in memory."""
+    async def redeliver(self, cursor: Cursor, names: Collection[str]) -> None:
+        """Send some of those again that were nacked, one after the other as the agent's link takes them: the log has
+        the contents that are not in memory."""
         due = cursor.retry
         for name, known in tuple(cursor.in_flight.items()):
             if cursor.inbox.endpoint is not None:
                 await cursor.inbox.endpoint.drained()
-            if name not in cursor.nacked:
+            if name not in names or name not in cursor.nacked:
                 continue
             if self.is_too_old(known):
                 self.expire(cursor, known)
@@ -226,7 +226,7 @@ class Delivery:
             found = await self._whole(known) if name in cursor.stripped else [known]
             if cursor.retry is not due or cursor.in_flight.get(name) is not known:
                 continue
-            cursor.nacked.discard(name)
+            cursor.nacked.pop(name, None)
             for envelope in found:
                 self.notify(cursor, envelope)
 
@@ -238,7 +238,8 @@ class Delivery:
     def notify(self, cursor: Cursor, envelope: Envelope) -> None:
         """Send an envelope that is in flight."""
         inbox, nacks = cursor.inbox, cursor.nacks.get(envelope.envelope_id, 0)
-        attempt = nacks + 1 if nacks else 2 if envelope.sequence <= cursor.sent_before else 1
+        was_broken_off = envelope.sequence <= cursor.sent_before and envelope.envelope_id != cursor.carried
+        attempt = nacks + (2 if was_broken_off else 1)
         if inbox.endpoint is not None and self.may_deliver():
             inbox.endpoint.send(NotifyFrame(envelope=envelope, recipient_id=inbox.agent.agent_id, attempt=attempt))
 
@@ -256,7 +257,7 @@ class Delivery:
         inbox, name = cursor.inbox, envelope.envelope_id
         del cursor.in_flight[name]
         cursor.nacks.pop(name, None)
-        cursor.nacked.discard(name)
+        cursor.nacked.pop(name, None)
         cursor.stripped.discard(name)
         if cursor.retry is not None and not cursor.nacked:
             cursor.retry.cancel()

@@ -139,6 +139,7 @@ class Cursor:
         "above",
         "attempts",
         "buffer",
+        "carried",
         "in_flight",
         "inbox",
         "is_loading",
@@ -166,8 +167,10 @@ class Cursor:
         """How often the next one was nacked before it was sent again after a break."""
         self.nacks: dict[str, int] = {}
         """How often each of those in flight was nacked, if it was."""
-        self.nacked: set[str] = set()
-        """Of those in flight, the ones that wait for their next delivery."""
+        self.carried = ""
+        """The one whose number has those before a break in it."""
+        self.nacked: dict[str, float] = {}
+        """Of those in flight, the ones that wait for their next delivery, and when it is due; monotonic seconds."""
         self.retry: ScheduledCall | None = None
         """Set while something is nacked and waits: nothing overtakes it."""
         self.buffer: deque[Envelope] = deque()
@@ -226,6 +229,7 @@ class Cursor:
         first = self.acked_through + 1
         self._add_acked(self.above)
         self.sent_before, self.next, self.attempts = max(self.sent_before, self.next - 1), first, self.first_attempts
+        self.carried = ""
         self.nacks.clear()
         self.nacked.clear()
         self.in_flight.clear()

@@ -52,41 +52,52 @@ class Receipts:
         if count >= self._limits.max_attempts:
             self._give_up(cursor, envelope, reason, count)
             return
-        cursor.nacked.add(name)
+        cursor.nacked[name] = self._clock.monotonic() + self._limits.retry.pause(count)
         self._delivery.inboxes.save(cursor)
         if cursor.retry is None:
-            self._wait(cursor, count)
+            self._wait(cursor)
             self._delivery.park(cursor)
 
-    def _wait(self, cursor: Cursor, count: int) -> None:
-        cursor.retry = self._clock.call_later(self._limits.retry.pause(count), partial(self._redeliver, cursor))
+    def _wait(self, cursor: Cursor) -> None:
+        """Go on when the first of those that were nacked is due."""
+        due = min(cursor.nacked.values())
+        seconds = max(due - self._clock.monotonic(), 0.0)
+        cursor.retry = self._clock.call_later(seconds, partial(self._redeliver, cursor, due))
 
-    async def _redeliver_large(self, cursor: Cursor) -> None:
+    async def _redeliver_large(self, cursor: Cursor, names: set[str]) -> None:
         due = cursor.retry
-        await self._delivery.redeliver(cursor)
-        if cursor.retry is not due:  # all were answered meanwhile, or the link has ended
-            return
-        cursor.retry = None
-        if cursor.nacked:
-            self._wait(cursor, 1)
-        else:
-            self._delivery.resume(cursor)
+        await self._delivery.redeliver(cursor, names)
+        if cursor.retry is due:  # else all were answered meanwhile, or the link has ended
+            self._go_on(cursor)
 
-    def _redeliver(self, cursor: Cursor) -> None:
-        if cursor.nacked & cursor.stripped:
-            self._tasks.start(self._redeliver_large(cursor))
+    def _redeliver(self, cursor: Cursor, due: float) -> None:
+        """Send those again whose own pauses are over, however long those of others of the session are."""
+        due = max(due, self._clock.monotonic())
+        names = {name for name, at in cursor.nacked.items() if at <= due}
+        if names & cursor.stripped:
+            self._tasks.start(self._redeliver_large(cursor, names))
             return
-        cursor.retry = None
-        waiting, cursor.nacked = cursor.nacked, set()
         expired: list[Envelope] = []
-        for envelope in [one for name, one in cursor.in_flight.items() if name in waiting]:
+        for name in names:
+            del cursor.nacked[name]
+        for envelope in [one for name, one in cursor.in_flight.items() if name in names]:
             if self._delivery.is_too_old(envelope):
                 expired.append(envelope)
             else:
                 self._delivery.notify(cursor, envelope)
+        if not cursor.nacked:
+            cursor.retry = None
         for envelope in expired:  # after the others, because those that follow may be sent by that
             self._delivery.expire(cursor, envelope)
-        self._delivery.resume(cursor)
+        self._go_on(cursor)
+
+    def _go_on(self, cursor: Cursor) -> None:
+        """Wait for the rest of those that were nacked; if there is none, send what follows."""
+        cursor.retry = None
+        if cursor.nacked:
+            self._wait(cursor)
+        else:
+            self._delivery.resume(cursor)
 
     def _give_up(self, cursor: Cursor, envelope: Envelope, reason: str, attempts: int) -> None:
         inbox, session_id = cursor.inbox, envelope.session_id

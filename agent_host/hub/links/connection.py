@@ -134,7 +134,10 @@ class HubConnection:
             self._send(frame)
 
     def receive(self, frame: Frame, size: int = 0) -> None:
-        """Take a frame of the client, which has `size` bytes. Never waits; what it asks for is answered by frames."""
+        """Take a frame of the client, which has `size` bytes. Never waits; what it asks for is answered by frames. One
+        that comes after the end of the link has no effect."""
+        if self._is_closed:
+            return
         if (client := self._caller.rights.identity) is not None and isinstance(frame, SendFrame | RequestFrame):
             self._hub.quota.spend(client, size)
         match frame:
