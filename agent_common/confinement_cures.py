@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 
-_CONTAINER_FILES = (".dockerenv", "run/.containerenv", "var/run/secrets/kubernetes.io")
+_CONTAINER_FILES = (".dockerenv", "run/.containerenv", "run/systemd/container", "var/run/secrets/kubernetes.io")
+_LAYERED_ROOT = re.compile(r"^\S+ \S+ \S+ \S+ / .* - (?:overlay|fuse-overlayfs|fuse\.fuse-overlayfs) ", re.MULTILINE)
+"""The mount of `/` in the container of an image, also where its runtime leaves none of these files."""
 PAGE = "docs/explanation/confinement.md#where-commands-cannot-be-confined"
 
 
@@ -17,7 +20,7 @@ def confinement_cures(root: Path = Path("/"), *, uid: int | None = None, has_bwr
     installed.
     """
     user = os.geteuid() if uid is None else uid
-    in_container = any((root / name).exists() for name in _CONTAINER_FILES)
+    in_container = _is_container(root)
     found: list[str] = []
     if not (shutil.which("bwrap") is not None if has_bwrap is None else has_bwrap):
         found.append("install bubblewrap (apt-get install bubblewrap)")
@@ -44,6 +47,15 @@ def confinement_cures(root: Path = Path("/"), *, uid: int | None = None, has_bwr
         found.append("run the server as root: commands then run as another user under Landlock (Linux 5.13)")
     found.append("or, where the machine itself is the wall, run commands unconfined: AGENT_CONFINEMENT=off")
     return found
+
+
+def _is_container(root: Path) -> bool:
+    if any((root / name).exists() for name in _CONTAINER_FILES):
+        return True
+    try:
+        return _LAYERED_ROOT.search((root / "proc/self/mountinfo").read_text(errors="replace")) is not None
+    except OSError:
+        return False
 
 
 def _setting(root: Path, name: str) -> str | None:

@@ -15,7 +15,10 @@ HIDDEN = re.compile(
     "|(?<![^\0-\x7f])[\u200c\u200d\ufe0e\ufe0f](?!\u20e3)|[\u200c\u200d](?![^\0-\x7f])"
 )
 """Selectors and fillers count as printable, show nothing, and can carry any text. So do joiners that join nothing."""
-_VISIBLE = re.compile(r"[^\s\x00-\x1f\x7f-\xa0\xad\u061c\u180e\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff]")
+_VISIBLE = re.compile(
+    r"[^\s\x00-\x1f\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202f\u2060-\u206f"
+    r"\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e01ef]"
+)
 _QUOTED = re.compile(r"(?<!\w)'[^'\n]*'(?!\w)|\"[^\"\n]*\"|`[^`\n]*`")
 _HEX = r"\b(?:0x)?(?=[0-9a-f-]{0,64}[0-9])[0-9a-f]{2}[0-9a-f-]{4,}\b"
 _ID = r"\b[a-z]{2,6}[_-](?=\w{0,64}\d)\w{6,}\b"

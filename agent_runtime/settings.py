@@ -29,7 +29,7 @@ IMAGE_DATA_DIR = Path("/data")
 
 
 def _default_data_dir() -> Path:
-    if os.access(IMAGE_DATA_DIR, os.W_OK):
+    if os.access(IMAGE_DATA_DIR, os.R_OK | os.W_OK | os.X_OK):
         return IMAGE_DATA_DIR
     return below_home(".local/share/agent-runtime", "AGENT_DATA_DIR")
 

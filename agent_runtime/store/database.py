@@ -80,6 +80,9 @@ class Database:
                 if is_damage(error):
                     raise damaged_error(self.path, error) from error
                 raise StartError(f"{self.path} cannot be opened as a database: {error}") from error
+            except OSError as error:
+                why = f"cannot be written by user {os.geteuid()}: {error.strerror}; give it to this user"
+                raise StartError(f"{error.filename or self.path} {why}") from error
             undo.pop_all()
 
     def write(self, unit: Unit[T], *, durable: bool = False) -> asyncio.Future[T]:

@@ -21,13 +21,21 @@ from .prompt_files.authorship import PromptFileAuthors, Writer
 from .prompt_files.bootstrap import PROMPT_CAPS as PROMPT_CAPS
 from .prompt_files.bootstrap import UNREVIEWED, BootstrapFile, read_bootstrap_files
 from .prompt_files.instructions import Instructions, read_instructions
-from .prompt_files.package_walk import A_LINK, PACKAGE_FILE, PackageWalk, is_package_file
+from .prompt_files.package_walk import (
+    A_LINK,
+    ARCHIVES,
+    PACKAGE_FILE,
+    PackageWalk,
+    is_nearly_package,
+    is_package_file,
+)
 from .prompt_files.watched_call import watch_call
 from .prompt_files.watched_files import PACKAGE_FOLDERS, is_instructions
 from .safe_path import IncomingFile, SafePath, create_output_file, write_atomically
 from .symlinks import MAX_LINK_STEPS, TooFar, is_below, resolve_links
 
 __all__ = [
+    "ARCHIVES",
     "A_LINK",
     "MAX_BACKUP_BYTES",
     "MAX_LINK_STEPS",
@@ -63,6 +71,7 @@ __all__ = [
     "folder_of_copies",
     "is_below",
     "is_instructions",
+    "is_nearly_package",
     "is_package_file",
     "make_personal_folder",
     "originals",

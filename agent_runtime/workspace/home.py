@@ -87,22 +87,14 @@ class Home:
         own = (self.data_dir, self.records, self.scratches, self.skills, self.agents)
         # Workers run as another user and read these folders; the data directory above them is closed to all others.
         modes = {**dict.fromkeys(own, 0o700), self.staged: 0o755, self.skill_environments: 0o755}
+        _make_usable(self.data_dir, modes.pop(self.data_dir))
         for folder in (self.records, self.scratches, self.staged):
             if folder.is_symlink():  # their content is chowned and deleted
                 raise StartError(
                     f"the folder {folder} is a link, and links are not followed: mount its target there instead"
                 )
         for folder, mode in modes.items():
-            try:
-                folder.mkdir(mode=mode, parents=True, exist_ok=True)
-                if (
-                    folder.stat().st_mode & 0o777 == TRAVERSE_MODE
-                ):  # the previous process confined commands in another way
-                    folder.chmod(mode)
-            except OSError as error:
-                raise StartError(f"AGENT_DATA_DIR: the folder {folder} cannot be created: {error.strerror}") from error
-            if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-                raise StartError(f"the folder {folder} cannot be written by user {os.geteuid()}: fix its permissions")
+            _make_usable(folder, mode)
         self._make_spares()
 
     def _check_user_folder(self, folder: Path) -> None:
@@ -207,3 +199,15 @@ class Home:
         except (OSError, subprocess.SubprocessError) as error:
             reason = getattr(error, "stderr", None) or str(error)
             raise OSError(str(reason).strip()) from error
+
+
+def _make_usable(folder: Path, mode: int) -> None:
+    """Create the folder if it is missing. Raises StartError with the reason if it is not usable."""
+    try:
+        folder.mkdir(mode=mode, parents=True, exist_ok=True)
+        if folder.stat().st_mode & 0o777 == TRAVERSE_MODE:  # the previous process confined commands in another way
+            folder.chmod(mode)
+    except OSError as error:
+        raise StartError(f"AGENT_DATA_DIR: the folder {folder} cannot be created: {error.strerror}") from error
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        raise StartError(f"the folder {folder} cannot be written by user {os.geteuid()}: fix its permissions")

@@ -10,27 +10,38 @@ from ...errors import ToolFailure
 ACCEPTED = "gzip, deflate"
 _GZIP, _ZLIB, _RAW = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS, -zlib.MAX_WBITS
 _FORMS = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": _ZLIB}
-
+_UNKNOWN = frozenset({"br", "zstd", "compress", "x-compress", "dcb", "dcz", "exi", "pack200-gzip"})
+"""Compressions that are not read here. Any other name is none: some servers name a charset."""
+_GZIP_SIGN = b"\x1f"
+"""The first byte of gzip, with which no text begins."""
 
 PIECE_BYTES = 64 * 1024
 """Most bytes that are decompressed at once."""
 
 
 class Inflater:
-    """Decompresses a body piece by piece. Raises ToolFailure if the Content-Encoding is not supported."""
+    """Decompresses a body piece by piece. Raises ToolFailure if the Content-Encoding is not supported.
 
-    def __init__(self, encoding: str) -> None:
-        names = [
-            name for name in (part.strip().lower() for part in encoding.split(",")) if name not in ("", "identity")
-        ]
+    `text`: the body is text, so that its first byte shows whether it is gzip. Some proxies leave the label out, and
+    others leave it on what they have decompressed.
+    """
+
+    def __init__(self, encoding: str, *, text: bool = False) -> None:
+        names = [part.strip().lower() for part in encoding.split(",")]
+        names = [name for name in names if name in _FORMS or name in _UNKNOWN]
         if len(names) > 1 or (names and names[0] not in _FORMS):
             raise ToolFailure(f"the server compressed its answer as {encoding[:50]!r}, which was not requested")
         self._form = _FORMS[names[0]] if names else None
         self._unpack = zlib.decompressobj(self._form) if self._form else None
+        self._text = text
         self._begun = False
 
     def pieces(self, piece: bytes) -> Iterator[bytes]:
         """Yield what a piece of the body expands to, a bounded part at a time. Raises ToolFailure if it is damaged."""
+        if piece and self._text and self._form in (None, _GZIP):
+            self._form = _GZIP if piece.startswith(_GZIP_SIGN) else None
+            self._unpack = zlib.decompressobj(_GZIP) if self._form else None
+        self._text = self._text and not piece
         if self._unpack is None:
             yield piece
             return
@@ -48,7 +59,7 @@ class Inflater:
         """Decompress part of the piece; return the data and the rest of the piece."""
         assert self._unpack is not None  # noqa: S101  checked by the caller
         if self._unpack.eof:
-            if self._form != _GZIP:
+            if self._form != _GZIP or not piece.startswith(_GZIP_SIGN):
                 return b"", b""  # data after the end is ignored
             self._unpack = zlib.decompressobj(_GZIP)  # concatenated gzip members are one body
         try:

@@ -38,6 +38,8 @@ MAX_CALLS = 16
 CLOSE_SECONDS = 5.0
 LOSS_GRACE = 2.0
 """Seconds that a call whose connection was lost waits for the reason."""
+REFUSAL_GRACE = 1.0
+"""Seconds for which a session that the server does not know stays open, until the other calls in it are refused too."""
 REASON_LIMIT = 500
 """Most characters of the reason for which there is no connection."""
 ERROR_LIMIT = 8000
@@ -207,7 +209,7 @@ class ServerConnection:
                 self._renewed = True
                 return True  # the server has restarted; if it does not know the next session either, wait
             advice = await self._deps.advice(self.server)
-            if connection_state.refused and self._session is None:
+            if connection_state.answered and self._session is None:
                 advice += await self._deps.older_transport(self.server)
             self.reason = "; ".join((self._explain_error(error, connection_state), *advice))
         finally:
@@ -255,6 +257,9 @@ class ServerConnection:
             while (left := self._seconds_until_idle()) > 0:
                 self._wakeup.clear()
                 if connection_state.reason is not None:
+                    if connection_state.session_unknown:
+                        with anyio.move_on_after(REFUSAL_GRACE):
+                            await session.wait_until_quiet()
                     raise _TransportClosed(connection_state.reason)
                 due = self._listed_at + pauses[relists < MAX_PROMPT_RELISTS] - self._now() if self._changed else left
                 if self._changed and due <= 0:

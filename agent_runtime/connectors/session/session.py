@@ -77,6 +77,9 @@ class McpSession:
 
     def __init__(self, client: Any, dispatcher: MendingDispatcher, connection_state: ConnectionState) -> None:
         self._client, self._dispatcher, self._connection_state = client, dispatcher, connection_state
+        self._calls = 0
+        self._quiet = asyncio.Event()
+        self._quiet.set()
 
     async def handshake(self, *, probe: bool = True) -> None:
         """Agree on a protocol: try the newest, which has no handshake, then `initialize`. Without `probe` try
@@ -185,6 +188,22 @@ class McpSession:
 
         Raises ToolFailure, ConnectionLost if the connection was lost during the call, and SessionUnknown.
         """
+        self._calls += 1
+        self._quiet.clear()
+        try:
+            return await self._call(tool, arguments, on_progress)
+        finally:
+            self._calls -= 1
+            if not self._calls:
+                self._quiet.set()
+
+    async def wait_until_quiet(self) -> None:
+        """Wait until no call is open. Each call over HTTP has an answer of its own, also in a session that is over."""
+        await self._quiet.wait()
+
+    async def _call(
+        self, tool: str, arguments: Mapping[str, Any], on_progress: Callable[[], None]
+    ) -> types.CallToolResult:
         from mcp import MCPError
 
         async def progress(*_: object) -> None:

@@ -7,18 +7,25 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Any, cast
 
 from .schemas import plain_text
 
 COMPLETE = "complete"
 """The type that the protocol gives to a result without one."""
+PLAIN_VERSION = "2025-03-26"
+"""The revision of the protocol that is assumed where a server names none."""
+DEEPEST = 90
+"""Most levels of structured content that stays so: a result of a tool has at most a hundred."""
 UNREAD_LIMIT = 100_000
 """Most characters of a part of an unknown form that are shown as they are."""
 UNREAD_TEXT_LIMIT = 2000
 """Most characters of one text in it, which may be an encoded file."""
-_CALL_FIELDS = frozenset({"content", "structuredContent", "isError", "is_error", "_meta", "resultType"})
+_CALL_FIELDS = frozenset(
+    {"content", "structuredContent", "structured_content", "isError", "is_error", "_meta", "resultType"}
+)
 
 Fields = dict[str, Any]
 
@@ -29,19 +36,22 @@ def mend_call_result(result: Mapping[str, Any]) -> Fields:
         result = {**result, **cast("Fields", older)}
     if result.get("resultType", COMPLETE) != COMPLETE and "inputRequests" in result:
         return dict(result)  # it asks for input, which has another form
-    content, structured = result.get("content"), result.get("structuredContent")
+    content = result.get("content")
+    structured = result.get("structuredContent", result.get("structured_content"))
     blocks = cast("list[Any]", content) if isinstance(content, list) else [] if content is None else [content]
     found: Fields = {
         "resultType": COMPLETE,
         "content": [_block(one) for one in blocks],
         "isError": _is_yes(result.get("isError")) or _is_yes(result.get("is_error")),
     }
-    if structured is not None:
+    if structured is not None and _is_deeper(structured, DEEPEST):
+        found["content"].append(_text(_as_json(structured)))
+    elif structured is not None:
         # Servers wrap what is no object, which older revisions do not allow.
         finite = _finite(structured)
         found["structuredContent"] = finite if isinstance(finite, dict) else {"result": finite}
     rest = {key: one for key, one in result.items() if key not in _CALL_FIELDS}
-    if content is None and structured is None and rest:
+    if not blocks and structured is None and rest:
         found["content"] = [_text(_as_json(rest))]
     return found
 
@@ -51,6 +61,7 @@ def mend_handshake(result: Mapping[str, Any]) -> Fields:
     found: Fields = {**result, "resultType": COMPLETE, "capabilities": _capabilities(result.get("capabilities"))}
     if "supportedVersions" not in result:
         found["serverInfo"] = _server_info(result.get("serverInfo"))
+        found["protocolVersion"] = _word(result.get("protocolVersion")) or PLAIN_VERSION
     for word, kind in (("instructions", str), ("_meta", dict)):
         if not isinstance(found.get(word), kind):
             found.pop(word, None)
@@ -139,6 +150,20 @@ def _finite(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _finite(one) for key, one in cast("Fields", value).items()}
     return [_finite(one) for one in cast("list[Any]", value)] if isinstance(value, list) else value
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Return whether a value has more levels of objects and lists than these."""
+    level: list[Any] = [value]
+    for _ in range(levels):
+        level = list(chain.from_iterable(map(_inner_values, level)))
+    return any(isinstance(one, dict | list) for one in level)
+
+
+def _inner_values(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return cast("Fields", value).values()
+    return cast("list[Any]", value) if isinstance(value, list) else ()
 
 
 def _text(text: str) -> Fields:

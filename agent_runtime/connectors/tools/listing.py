@@ -58,8 +58,12 @@ def mend_listing(result: Mapping[str, Any], left_out: LeftOut) -> Fields:
 
 
 def _entries(listed: Any) -> list[Any]:
+    """Return the entries of a list, of an object that has them by their names, or of one tool without a list."""
     if isinstance(listed, dict):
-        return list(cast("Fields", listed).values())
+        named = cast("Fields", listed)
+        if isinstance(named.get("name"), str):
+            return [named]
+        return [{"name": key, **cast("Fields", one)} if isinstance(one, dict) else one for key, one in named.items()]
     return cast("list[Any]", listed) if isinstance(listed, list) else []
 
 

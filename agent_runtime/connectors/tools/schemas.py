@@ -194,7 +194,9 @@ class _Reduction:
         required: Any = schema.get("required")
         if isinstance(required, list):
             self._charge(len(cast("list[Any]", required)))
-            found["required"] = list(dict.fromkeys(one for one in cast("list[Any]", required) if one in known))
+            found["required"] = list(
+                dict.fromkeys(one for one in cast("list[Any]", required) if isinstance(one, str) and one in known)
+            )
         rest: Any = schema.get("additionalProperties")
         if whole and "patternProperties" not in schema and isinstance(rest, dict | bool):
             found["additionalProperties"] = self._schema(rest, depth + 1, above) or rest is not False

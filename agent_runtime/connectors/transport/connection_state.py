@@ -15,8 +15,8 @@ class ConnectionState:
     def __init__(self, changed: asyncio.Event) -> None:
         self._changed = changed
         self.reason: str | None = None
-        self.refused = False
-        """Whether the server has answered a message with a status that is an error."""
+        self.answered = False
+        """Whether the server has answered a message over HTTP, in whatever way, and did not ask for credentials."""
         self.session_shown = False
         """Whether a message of ours has named a session that the server had given."""
         self.session_unknown = False

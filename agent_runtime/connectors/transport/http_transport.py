@@ -68,6 +68,12 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         if SESSION_HEADER in request.headers and self._connection_state is not None:
             self._connection_state.session_shown = True
         answer = await self._send(request)
+        if (
+            request.method == "POST"
+            and answer.status_code not in REFUSAL_STATUSES
+            and self._connection_state is not None
+        ):
+            self._connection_state.answered = True
         if answer.status_code >= 400 and request.method == "POST" and self._connection_state is not None:
             return await self._explained(request, answer, self._connection_state)
         if answer.status_code in REFUSAL_STATUSES and self._credentials is not None:
@@ -95,7 +101,6 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         elif refused:
             return await self._with_reason(answer)
         else:
-            connection_state.refused = True
             body = explain_status(status, sent)
         return httpx2.Response(status, headers={"content-type": JSON_DOCUMENT}, content=body)
 
@@ -119,9 +124,8 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
             raise httpx2.TransportError(str(error) or type(error).__name__) from error
         headers = httpx2.Headers(answer.headers)
         try:
-            inflater = Inflater(
-                headers.pop("content-encoding", "")
-            )  # some servers compress what they were not asked to
+            # Some servers compress what they were not asked to.
+            inflater = Inflater(headers.pop("content-encoding", ""), text=True)
         except ToolFailure as failure:
             await answer.aclose()
             raise httpx2.ReadError(failure.message) from None

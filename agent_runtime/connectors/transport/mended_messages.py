@@ -3,8 +3,9 @@
 A message that is refused is lost: a list takes all tools with it, and of a call that has run the result. So a half of a
 surrogate pair, which is what remains of an emoji that was cut, and bytes that are no UTF-8 become U+FFFD, and an answer
 to a request gets the form of the protocol: some write an error as a text, or a code in words. Over HTTP it is known
-which request an answer is for, so that its identity and the version may be missing. What may be understood in two ways
-is left as it is, to be refused.
+which request an answer is for, so that its identity and the version may be missing. A request or notification loses
+parameters that are empty and no object, as PHP writes them. What may be understood in two ways is left as it is, to be
+refused.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ _ESCAPE = re.compile(
     rb"|u|[^u](?:[^\\]*+\\[^u])*+)"
 )
 """A whole pair, half of one (the group), another character by its number, or all up to the next of these."""
-_MAYBE_LOOSE = re.compile(rb'"error"\s*:|"result"\s*:\s*[^{\s]')
-"""Found in every answer of another form, and in few others."""
+_MAYBE_LOOSE = re.compile(rb'"error"\s*:|"(?:result|params)"\s*:\s*[^{\s]|"notifications/progress"')
+"""Found in every message of another form, and in few others."""
 _DATA_LINE = re.compile(rb"(?:^|(?<=[\r\n]))(data:)([^\r\n]*)")
 _INTERNAL_ERROR = -32603
 
@@ -47,7 +48,8 @@ def mend_message(data: bytes, request_id: RequestId | None = None) -> bytes:
         return data
     message = found if request_id is None else _with_id(found, request_id)
     if isinstance(message, dict):
-        message = _mend_answer(cast("Fields", message)) or cast("Fields", message)
+        fields = cast("Fields", message)
+        message = _mend_answer(fields) or _mend_asking(fields) or fields
     return data if message is found else json.dumps(message).encode()
 
 
@@ -136,6 +138,28 @@ def _mend_answer(message: Fields) -> Fields | None:
     if "result" not in message or isinstance(result, dict):
         return None
     return {**head, "result": {} if result is None else {"content": result}}
+
+
+def _mend_asking(message: Fields) -> Fields | None:
+    """Return a request or notification of the server in the form of the protocol, or None if it has it, or is none."""
+    if "method" not in message or "params" not in message:
+        return None
+    params = message["params"]
+    if not params and not isinstance(params, dict):
+        return {key: one for key, one in message.items() if key != "params"}
+    if message["method"] != "notifications/progress" or not isinstance(params, dict):
+        return None
+    given = cast("Fields", params)
+    token, progress = given.get("progressToken"), given.get("progress")
+    # How far it has come is not used, only that it comes.
+    mended: Fields = {} if _is_number(progress) else {"progress": 0}
+    if isinstance(token, float) and token.is_integer():
+        mended["progressToken"] = int(token)
+    return {**message, "params": given | mended} if mended else None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _is_error(error: Any) -> bool:

@@ -5,7 +5,9 @@ Imported only when a server is started, because it needs packages that load slow
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCResponse, jsonrpc_message_adapter
 from pydantic_core import from_json  # noqa: TID251  the cost is checked before
@@ -16,6 +18,17 @@ from ..rate_limit import JSON_LIMITS
 from .mended_messages import mend_message
 
 _ANSWER_BEGIN = re.compile(rb'\{\s*"(?:jsonrpc|id|result|error)"')
+
+
+def read_messages(line: bytes) -> list[JSONRPCMessage]:
+    """Return the messages on a line: one, or a list of them, as the protocol of 2025-03-26 had it. Raises JsonRefused,
+    and ValueError if it is other JSON."""
+    if not line.lstrip().startswith(b"["):
+        return [read_message(line)]
+    listed: Any = read_json(line, JSON_LIMITS)
+    if not listed:
+        raise ValueError("there is no message in the list")
+    return [read_message(json.dumps(one).encode()) for one in listed]
 
 
 def read_message(line: bytes) -> JSONRPCMessage:

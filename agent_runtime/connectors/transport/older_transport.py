@@ -37,10 +37,14 @@ async def speaks_older_transport(server: RemoteServer, route: Route) -> bool:
 
 
 async def _first_event(answer: httpx2.Response) -> str:
+    """Return the name of the first event that is no ping."""
     text = ""
     async for piece in answer.aiter_text():
         text += piece
-        if "\n" in text.replace("\r", "\n").strip() or len(text) > PROBE_BYTES:
+        whole = text.removeprefix("\ufeff").replace("\r", "\n").split("\n")[:-1]
+        named = [line.removeprefix("event:").strip() for line in whole if line.startswith("event:")]
+        if found := [name for name in named if name != "ping"]:
+            return found[0]
+        if len(text) > PROBE_BYTES:
             break
-    named = (line for line in text.replace("\r", "\n").split("\n") if line.startswith("event:"))
-    return next(named, "").removeprefix("event:").strip()
+    return ""

@@ -52,6 +52,13 @@ _LOSS_TEXT_LIMIT = 300
 _ABOUT_SESSION = re.compile(
     r"\bsession(?:[ -]?id)?\b|\bmcp[ _-]session|not (?:yet |been )?initiali[sz]ed", re.IGNORECASE
 )
+_NOT_BEGUN = re.compile(
+    r"(?:unexpected message, )?expect(?:ed|s)?(?: an?)? initiali[sz]ed? request"
+    r"|(?:bad request: )?(?:mcp |the )?(?:server|session) (?:is |was |has )?not (?:yet |been )*initiali[sz]ed"
+    r"|received (?:a )?request before initiali[sz]ation(?: was complete)?",
+    re.IGNORECASE,
+)
+"""All that is said by a server that wants `initialize` first."""
 _SAYS_NOTHING = re.compile(r"(?:400 )?(?:(?:bad|invalid) request\.?)?", re.IGNORECASE)
 WRONG_CREDENTIALS = "it refused our credentials; the operator must renew them"
 NO_CREDENTIALS = (
@@ -86,6 +93,8 @@ def is_session_unknown(status: int, body: bytes) -> bool:
     """
     error = _rpc_error(body)
     code, words = (None, _excerpt(body)) if error is None else (error.get("code"), str(error.get("message")))
+    if _NOT_BEGUN.fullmatch(words.strip(" .")):
+        return True
     if status not in _SESSION_STATUSES and not _is_about_our_session(words):
         return False
     lost, over = _SESSION_LOST.search(words), _SESSION_OVER.search(words)

@@ -19,7 +19,7 @@ from agent_common.json_reader import JsonRefused, run_by_size
 from ...sandbox import SandboxProcess
 from ..rate_limit import LimitExceeded, MessageRateLimiter, refusal_error
 from .incoming import count_requests
-from .message_lines import read_message
+from .message_lines import read_messages
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -100,7 +100,7 @@ class _StdioPipes:
 
         await self._limiter.throttle(len(line))
         try:
-            message = await run_by_size(len(line), partial(read_message, line))
+            messages = await run_by_size(len(line), partial(read_messages, line))
         except JsonRefused as refusal:
             if refusal.code in ("too_many_values", "too_deep") or _DAMAGED_MESSAGE.match(line):
                 raise refusal_error(refusal) from None  # the waiting call fails with this error
@@ -113,8 +113,9 @@ class _StdioPipes:
             return
         self._understood = True
         self._limiter.reset_noise()
-        count_requests(message, self._limiter)
-        await session.send(SessionMessage(message))
+        for message in messages:
+            count_requests(message, self._limiter)
+            await session.send(SessionMessage(message))
 
     async def write(self, session: MemoryObjectReceiveStream[SessionMessage]) -> None:
         async with session:

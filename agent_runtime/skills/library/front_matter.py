@@ -27,7 +27,10 @@ _LONGEST_ESCAPE = len(r"\U0001f4c4")
 _STRUCTURE = ("|", ">", "- ")
 _NOT_IN_NAME = re.compile(r"[^a-z0-9]+")
 _PERSON_ONLY = "disable-model-invocation"
-_YES = frozenset({"true", "yes", "on", "1"})
+_YES = frozenset({"true", "yes", "y", "on", "1"})
+_NO_TEXT = frozenset({"", "~", "null", "Null", "NULL"})
+_SWALLOWED = re.compile(r"&|!(?!!)")
+"""With which a text begins whose first word YAML takes for an anchor or a tag."""
 NAME_RULE = f"lower-case letters, digits and single hyphens, at most {MAX_NAME_LENGTH}"
 
 
@@ -64,6 +67,7 @@ def parse(head: str, folder: str = "") -> FrontMatter:
 def _name(fields: dict[str, str], folder: str) -> tuple[str, str]:
     """Return the name of a package, and why it is that of its folder if it is. Raises InvalidPackage."""
     written = _field_text(fields, "name") if "name" in fields else ""
+    written = "" if written in _NO_TEXT else written
     if _is_name(written):
         return written, ""
     fault = f"name: must be {NAME_RULE}, not {one_line(written)[:80]!r}" if written else "name: is missing"
@@ -105,13 +109,14 @@ def _front_matter_lines(text: str) -> list[str]:
 
 
 def _fields(lines: list[str]) -> dict[str, str]:
-    """Return each field as it is written, with its continuation lines. Raises InvalidPackage for a repeated one."""
+    """Return each field as it is written, with its continuation lines, by its name in lower case with hyphens. Raises
+    InvalidPackage for a repeated one."""
     found: dict[str, str] = {}
     current = ""
     for line in lines:
         key = _KEY.match(line)
         if key is not None:
-            current = key[1]
+            current = key[1].lower().replace("_", "-")
             if current in found and current in ("name", "description"):
                 raise InvalidPackage(f"{current}: is there twice")
             found[current] = line
@@ -127,10 +132,12 @@ def _field_text(fields: dict[str, str], key: str) -> str:
     if written is None:
         raise InvalidPackage(f"{key}: is missing; add it to the front matter")
     written = _cut(written)
+    words = written.partition(":")[2].strip()
+    if _SWALLOWED.match(words):
+        return words
     try:
         return safe_yaml.load_pair(written)[1]
     except safe_yaml.UnsafeYaml as error:
-        words = written.partition(":")[2].strip()
         if not words or (words.startswith(_STRUCTURE) and "\n" in written.strip()):
             raise InvalidPackage(f"{key}: {error}") from None
         return words

@@ -15,12 +15,14 @@ from pathlib import Path, PurePosixPath
 from ...errors import ToolFailure
 from ...workspace import (
     A_LINK,
+    ARCHIVES,
     MAX_LINK_STEPS,
     PACKAGE_FILE,
     PackageWalk,
     SafePath,
     TooFar,
     is_below,
+    is_nearly_package,
     is_package_file,
     resolve_links,
 )
@@ -209,7 +211,10 @@ class _Scan:
         self._notes[at] = (SKIPPED, reason)
 
     def _note_text(self, source: PackageSource, at: Path) -> None:
-        """Note a Markdown file with the front matter of a package, as other products have them in one file."""
+        """Note an archive, and a text with the front matter of a package, as other products have them in one file."""
+        if at.name.lower().endswith(ARCHIVES):
+            self._notes[at] = (SKIPPED, "is an archive, and a package is a folder: unpack it")
+            return
         known = self._unchanged(source, at)
         if known is None and self._left > 0:
             try:
@@ -217,7 +222,8 @@ class _Scan:
                 about, data = self._read_head(self._safe_path(real, real.parent))
             except (InvalidPackage, ToolFailure):
                 return
-            name = PACKAGE_FILE if at.stem == at.parent.name else f"{at.stem}/{PACKAGE_FILE}"
+            is_misnamed = at.stem == at.parent.name or (is_nearly_package(at.name) and at.parent != source.folder)
+            name = PACKAGE_FILE if is_misnamed else f"{at.stem}/{PACKAGE_FILE}"
             is_package = isinstance(_parse_head(data, about.st_size, at.stem), FrontMatter)
             reason = f"is a file, and a package is a folder: call it {name}" if is_package else ""
             known = KnownPackage(_signature(about), reason)
@@ -246,6 +252,8 @@ class _Scan:
             about, data = self._read_head(file)
         except ToolFailure as failure:
             if isinstance(failure.__cause__, FileNotFoundError | NotADirectoryError):
+                if (at / name).is_symlink():
+                    raise InvalidPackage(f"{name} is a link to a file that is not there") from None
                 raise _NotAPackage from None
             raise InvalidPackage(failure.message) from None
         head = _parse_head(data, about.st_size, at.name)

@@ -12,7 +12,8 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from itertools import islice
+from functools import cache
+from itertools import chain, islice
 
 from ...context import unescape
 from ...errors import ToolFailure
@@ -49,12 +50,16 @@ SHORT_PREFIXES = (6, 4)
 MAX_SKIPPED = 12
 """Characters before those that agree."""
 _ALIKE = (
-    "'\u2018\u2019\u201a\u201b\u2032",
+    "'\u00b4\u02bc\u2018\u2019\u201a\u201b\u2032",
     '"\u201c\u201d\u201e\u201f\u2033',
     " \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000",
     "-\u2010\u2011\u2012\u2013\u2014\u2015\u2212",
 )
 _CLASSES = {sign: f"[{re.escape(group)}]" for group in _ALIKE for sign in group}
+_HANGUL = re.compile("[\u1100-\u1112][\u1161-\u1175][\u11a8-\u11c2]?")
+"""A syllable in its letters, none of which counts as a mark."""
+_COMPOSED = (range(0xC0, 0x3400), range(0xF900, 0xFFFF), range(0x2F800, 0x2FA20))
+"""Where Unicode has characters that stand for others, but for syllables of Hangul."""
 _LINE_END = r"(?:\r\n|\n|\r)"
 _BLANKS = r"\s{0,80}"
 _WIDTH = ord("\uff01") - ord("!")
@@ -280,7 +285,8 @@ def _clusters(text: str) -> list[str]:
     """Split the text into characters with the marks that combine with them; `...` is one, too."""
     found: list[str] = []
     for sign in text:
-        if found and unicodedata.combining(sign) and len(found[-1]) < MAX_CLUSTER:
+        is_mark = unicodedata.combining(sign) and found and len(found[-1]) < MAX_CLUSTER
+        if is_mark or (found and _HANGUL.fullmatch(found[-1] + sign)):
             found[-1] += sign
         elif sign == "." and found[-2:] == [".", "."]:
             found[-2:] = ["..."]
@@ -301,8 +307,20 @@ def _form(cluster: str) -> str:
         return r"(?:\.\.\.|\u2026)"
     if cluster in _CLASSES:
         return _CLASSES[cluster]
-    forms = dict.fromkeys((cluster, unicodedata.normalize("NFC", cluster), unicodedata.normalize("NFD", cluster)))
+    apart = unicodedata.normalize("NFD", cluster)
+    forms = dict.fromkeys((cluster, unicodedata.normalize("NFC", cluster), apart, *_single_signs().get(apart, ())))
     return re.escape(cluster) if len(forms) == 1 else f"(?:{'|'.join(map(re.escape, forms))})"
+
+
+@cache
+def _single_signs() -> dict[str, list[str]]:
+    """Return the single characters that Unicode has for a text, by its decomposition: some more than one, of which
+    composition gives none or another, such as the Ohm sign for Omega."""
+    found: dict[str, list[str]] = {}
+    for sign in map(chr, chain.from_iterable(_COMPOSED)):
+        if (apart := unicodedata.normalize("NFD", sign)) != sign:
+            found.setdefault(apart, []).append(sign)
+    return found
 
 
 # ---------------------------------------------------------------- faults

@@ -23,6 +23,8 @@ MAX_BEYOND = 2
 SKIPPED_FOLDERS = frozenset({".git", ".hg", ".svn", ".venv", "__pycache__", "node_modules"})
 OWN_FOLDERS = frozenset({"assets", "examples", "references", "scripts", "templates"})
 """Folders of a package in which a SKILL.md is a sample."""
+ARCHIVES = (".skill", ".zip", ".tar.gz", ".tgz")
+"""Endings of files as which packages are handed on."""
 
 Entry = tuple[str, bool]
 """Name of an entry of a folder, and whether it is a folder, or a link and so may lead to one."""
@@ -48,7 +50,8 @@ class PackageWalk:
     whole: bool = field(default=True, init=False)
     """False once something was passed over, since there is too much."""
     texts: list[PurePosixPath] = field(default_factory=list[PurePosixPath], init=False)
-    """Markdown files beside packages: of the folder, and of those at its top that are no packages."""
+    """Files that may be meant as packages: Markdown and archives of the folder, and of those at its top that are no
+    packages, and at any depth what is nearly called SKILL.md."""
     _folders: int = field(default=MAX_FOLDERS, init=False)
     _left: int = field(default=MAX_ALL_ENTRIES, init=False)
 
@@ -72,10 +75,11 @@ class PackageWalk:
             elif (is_link := (self.folder / at).is_symlink()) and len(at.parts) > 1:
                 passed.append((at, A_LINK))
             elif len(at.parts) == MAX_DEPTH:
+                self.texts += [one for one in _texts(at, entries) if is_nearly_package(one.name)]
                 passed.append((at, TOO_DEEP))
             elif entries and (not is_link or self.may_follow(at)):
                 todo += _subfolders(at, entries)
-                self.texts += _texts(at, entries) if len(at.parts) == 1 else []
+                self.texts += [one for one in _texts(at, entries) if len(at.parts) == 1 or is_nearly_package(one.name)]
         self.whole &= not todo
         if self.note is not None:
             self._note_passed(passed, self.note)
@@ -116,6 +120,12 @@ def is_package_file(name: str) -> bool:
     return name.lower() == PACKAGE_FILE.lower()
 
 
+def is_nearly_package(name: str) -> bool:
+    """Return whether a file may be meant as a SKILL.md: Windows hides a second ending."""
+    stem, _, endings = name.lower().partition(".")
+    return stem.strip() in ("skill", "skills") and (not endings or any(one in endings for one in ("md", "mark", "txt")))
+
+
 def may_be_folder(entry: os.DirEntry[str]) -> bool:
     """Return whether an entry is a folder or a link, without a look at where that leads, which may take long."""
     return entry.is_symlink() or entry.is_dir(follow_symlinks=False)
@@ -137,4 +147,4 @@ def _subfolders(at: PurePosixPath, entries: list[Entry]) -> list[PurePosixPath]:
 
 def _texts(at: PurePosixPath, entries: list[Entry]) -> list[PurePosixPath]:
     names = [name for name, is_folder in entries if not is_folder and not is_package_file(name)]
-    return [at / name for name in names if name.lower().endswith(".md")]
+    return [at / name for name in names if name.lower().endswith((".md", *ARCHIVES)) or is_nearly_package(name)]

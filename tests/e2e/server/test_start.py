@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -14,14 +16,15 @@ from agent_testing import LiveProcess, ScriptedProvider
 
 from ..conftest import Start
 from ..live import SERVE, Runtime
+from ..mounts import mounted, needs_mounts
 
 REFUSED = 1
 
 
-def refused(data_dir: Path | str, **settings: object) -> str:
+def refused(data_dir: Path | str, command: Sequence[str] = SERVE, **settings: object) -> str:
     """Starts a server that must not come up; what it says, which is no trace of code."""
     env = {"AGENT_PORT": "0", "AGENT_DATA_DIR": str(data_dir), "AGENT_LLM_BASE_URL": "http://127.0.0.1:9/v1"}
-    with LiveProcess(SERVE, {**env, **{name: str(value) for name, value in settings.items()}}) as process:
+    with LiveProcess(command, {**env, **{name: str(value) for name, value in settings.items()}}) as process:
         assert process.wait(15) == REFUSED, process.output()
         said = process.output()
     assert "Traceback" not in said
@@ -81,6 +84,32 @@ def test_a_data_directory_that_is_a_file(tmp_path: Path) -> None:
 def test_a_data_directory_that_cannot_be_written() -> None:
     said = refused("/proc/agent-data")
     assert "/proc/agent-data" in said
+
+
+@needs_mounts
+@pytest.mark.parametrize("closed", ["", "agent.db", "agent.db.lock", "workspace"])
+def test_what_is_not_ours_in_the_data_directory_is_named(tmp_path: Path, closed: str) -> None:
+    """Yesterday's server ran as another user, and this one has no power over modes."""
+    data = tmp_path / "data"
+    data.mkdir()
+    at = data / closed
+    if "." in closed:
+        at.touch()
+    else:
+        at.mkdir(exist_ok=True)
+    at.chmod(0o600 if not closed else 0)
+    said = refused(data, [*mounted("--cap-drop", "ALL"), *SERVE])
+    at.chmod(0o700)
+    assert str(at) in said
+    assert any(word in said for word in ("cannot be written by user", "cannot lock", "cannot be opened")), said
+
+
+@needs_mounts
+def test_a_database_that_is_mounted_to_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "agent.db").touch()
+    database = str(tmp_path / "agent.db")
+    said = refused(tmp_path, [*mounted("--ro-bind", database, database), *SERVE])
+    assert f"{database} cannot be written by user {os.geteuid()}: Read-only file system" in said
 
 
 def test_the_port_is_in_use(shared: Runtime, tmp_path: Path) -> None:

@@ -70,6 +70,7 @@ BLANK = {
     "blanks and tabs": ("  ", "\t ", "\r\n"),
     "blanks of other scripts": ("\u00a0\u3000", "\u2003"),
     "signs without a width": ("\u200b", "\ufeff\u2060"),
+    "fillers and selectors": ("\u2800 \u3164", "\ufe0f\U000e0041\u034f"),
     "many": ("\n" * 6000,) * 3,
 }
 

@@ -47,6 +47,9 @@ MENDED = {
     "numbers that are none": tool(
         inputSchema={"type": "object", "properties": {"a": {"default": math.nan, "maximum": math.inf}}}
     ),
+    "an inner requirement a list": tool(
+        inputSchema={"type": "object", "properties": {"a": {"type": "object", "required": [["b"], {"name": "c"}]}}}
+    ),
     "required true": tool(inputSchema={"type": "object", "required": True}),
     "dialect a number": tool(inputSchema={"type": "object", "$schema": 7}),
     "output without type": tool(outputSchema={"properties": {"a": {"type": "string"}}}),
@@ -124,6 +127,26 @@ async def test_a_tool_that_cannot_be_called_is_left_out_by_name(grow: Grow, odd:
         await plant.connectors.close()
 
 
+LISTS: dict[str, Any] = {
+    "by their names": {"ok": {"inputSchema": SCHEMA}, "last": {"name": "last"}},
+    "by their numbers": {"0": OK_TOOL, "1": tool("last")},
+    "one, without a list": OK_TOOL,
+}
+
+
+@pytest.mark.parametrize("listed", LISTS.values(), ids=LISTS.keys())
+async def test_tools_are_found_in_what_is_no_list(grow: Grow, listed: Any) -> None:
+    async def answers(sent: Sent) -> Reply:
+        return usual(sent, list={"tools": listed})
+
+    async with odd_server(answers) as url:
+        plant = grow(ONCE, it={"url": url})
+        await plant.prepare()
+        assert plant.names == (["it_ok"] if listed is OK_TOOL else ["it_last", "it_ok"]), plant.state("it").faults
+        assert await plant.value("it_ok") == "fine"
+        await plant.connectors.close()
+
+
 def handshake(**fields: Any) -> dict[str, Any]:
     return {**INITIALIZED, **fields}
 
@@ -141,6 +164,10 @@ HANDSHAKES = {
     "no server info": handshake(serverInfo=None),
     "instructions a list": handshake(instructions=["Be careful."]),
     "meta null": handshake(_meta=None),
+    "protocol missing": {word: one for word, one in INITIALIZED.items() if word != "protocolVersion"},
+    "protocol null": handshake(protocolVersion=None),
+    "protocol a number": handshake(protocolVersion=2025.0),
+    "nothing": {},
 }
 
 
@@ -175,6 +202,13 @@ async def test_a_server_without_tools_says_so(grow: Grow, listed: Any) -> None:
 
 
 TEXT = {"type": "text", "text": "read me"}
+
+
+def nested(value: Any, levels: int) -> Any:
+    return [nested(value, levels - 1)] if levels else value
+
+
+DEEP = nested("read me", 150)
 READ = {
     "a part of an unknown type": (
         {"content": [TEXT, {"type": "video", "url": "a.mp4"}]},
@@ -192,6 +226,10 @@ READ = {
         {"content": [TEXT], "structuredContent": {"mean": math.nan, "all": [[-math.inf, 1]]}},
         ["read me", "'mean': 'NaN'", "'all': [['-Infinity', 1]]"],
     ),
+    "structured content too deep": ({"content": [], "structuredContent": {"a": DEEP}}, ["read me"]),
+    "structured content too deep beside text": ({"content": [TEXT], "structuredContent": DEEP}, ["read me\n[[["]),
+    "structured content in snake case": ({"content": [], "structured_content": {"a": "read me"}}, ["read me"]),
+    "words beside empty content": ({"content": [], "output": "read me"}, ["output", "read me"]),
     "content null": ({"content": None, "structuredContent": {"a": "read me"}}, ["read me"]),
     "no content": ({"structuredContent": {"a": "read me"}}, ["read me"]),
     "content an object": ({"content": TEXT}, ["read me"]),

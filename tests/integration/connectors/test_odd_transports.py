@@ -66,6 +66,10 @@ STALE = {
     "403 expired": Reply(403, told("Session 0b9f2c has expired")),
     "404 of parameters": Reply(404, told("Session not found", -32602)),
     "410": Reply(410, b"gone"),
+    "400 that wants initialize": Reply(400, told("Expected initialize request", -32600)),
+    "422 that wants initialize": Reply(422, b"Unexpected message, expect initialize request"),
+    "200 that wants initialize": Reply(200, told("Server not initialized", -32002)),
+    "400 compressed": Reply(400, gzip.compress(told("No valid session ID provided")), {"content-encoding": "gzip"}),
     "500 of a wrapper": Reply(500, told("Internal error: Bad Request: No valid session ID provided", -32603)),
     "500 of a package": Reply(500, told("MCP error -32001: Session not found", -32603)),
     "502 of a header": Reply(502, b"cannot forward to the backend: unknown Mcp-Session-Id"),
@@ -92,6 +96,33 @@ async def test_a_restarted_server_gets_one_new_session_and_the_call_again(grow: 
         assert (len(server.sessions), server.ran) == (2, 2)
         server.restart()
         assert await plant.value("it_ok") == "fine"
+        await plant.connectors.close()
+
+
+@pytest.mark.parametrize("kind", ["400 empty", "404", "200 told", "503 of a gateway"])
+async def test_calls_beside_one_another_share_the_new_session(grow: Grow, kind: str) -> None:
+    """The first that is refused ends the session, and the answers to the others come later."""
+    server = Restarting(STALE[kind])
+    waiting, refused = 0, asyncio.Event()
+
+    async def answers(sent: Sent) -> Reply:
+        nonlocal waiting
+        stale = sent.asks == "tools/call" and sent.headers.get("mcp-session-id") in server.forgotten
+        waiting += stale
+        if stale and waiting == 1:
+            await until(lambda: waiting == 5)
+            refused.set()
+        elif stale:
+            await refused.wait()
+            await asyncio.sleep(0.05)  # after the first; what else the runtime does then has had its time
+        return await server(sent)
+
+    async with odd_server(answers) as url:
+        plant = grow(ONCE, it={"url": url})
+        await plant.prepare()
+        server.restart()
+        assert await asyncio.gather(*(plant.value("it_ok") for _ in range(5))) == ["fine"] * 5
+        assert (len(server.sessions), server.ran) == (2, 5)
         await plant.connectors.close()
 
 
@@ -253,7 +284,8 @@ seen = []
 AT_CALL = '''
 seen.clear()
 for number in range(500):
-    send({"jsonrpc": "2.0", "id": IDENTITY, "method": "ping"PARAMS})
+    ask = {"jsonrpc": "2.0", "id": IDENTITY, "method": "ping"PARAMS}
+    send(FORM)
 while len(seen) < 500:
     said = json.loads(sys.stdin.readline())
     if said.get("result") == {}:
@@ -263,12 +295,20 @@ while len(seen) < 500:
 
 
 @pytest.mark.parametrize(
-    ("identity", "params"),
-    [('f"ping-{number}"', ""), ("number", ', "params": {}'), ("7", ', "params": {"_meta": {"at": number}}')],
-    ids=["texts", "numbers", "one number"],
+    ("identity", "params", "form"),
+    [
+        ('f"ping-{number}"', "", "ask"),
+        ("number", ', "params": {}', "ask"),
+        ("7", ', "params": {"_meta": {"at": number}}', "ask"),
+        ("number", ', "params": []', "ask"),
+        ("number", ', "params": None', "ask"),
+        ("number", "", "[ask]"),
+    ],
+    ids=["texts", "numbers", "one number", "of PHP", "params null", "in lists"],
 )
-async def test_pings_are_answered_and_never_count(grow: Grow, identity: str, params: str) -> None:
-    plant = grow(ONCE, it=hostile(PING.replace("IDENTITY", identity).replace("PARAMS", params)))
+async def test_pings_are_answered_and_never_count(grow: Grow, identity: str, params: str, form: str) -> None:
+    code = PING.replace("IDENTITY", identity).replace("PARAMS", params).replace("FORM", form)
+    plant = grow(ONCE, it=hostile(code))
     await plant.prepare()
     assert await plant.value("it_ok") == "fine"
     assert await plant.value("it_ok") == "fine"
@@ -291,7 +331,23 @@ def _members(body: bytes) -> tuple[bytes, str]:
     return gzip.compress(body[:20]) + gzip.compress(body[20:]), "x-gzip"
 
 
-@pytest.mark.parametrize("compress", [_gzip, _zlib, _raw, _members])
+def _padded(body: bytes) -> tuple[bytes, str]:
+    return gzip.compress(body) + bytes(7), "gzip"
+
+
+def _unlabelled(body: bytes) -> tuple[bytes, str]:
+    return gzip.compress(body), "identity"
+
+
+def _labelled_only(body: bytes) -> tuple[bytes, str]:
+    return body, "gzip"
+
+
+def _charset(body: bytes) -> tuple[bytes, str]:
+    return body, "UTF-8"
+
+
+@pytest.mark.parametrize("compress", [_gzip, _zlib, _raw, _members, _padded, _unlabelled, _labelled_only, _charset])
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_a_compressed_answer_is_read(grow: Grow, compress: Any, streamed: bool) -> None:
     async def answers(sent: Sent) -> Reply:
@@ -428,12 +484,36 @@ async def test_a_deadline_names_what_sets_it(grow: Grow, reports: int, words: st
     assert "timeout_ms of the server it in mcp.json" in error
 
 
-@pytest.mark.parametrize("post", [Reply(405), Reply(404), Reply(400, b"Missing session"), Reply(500, b"oops")])
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-async def test_a_server_of_the_older_transport_is_named(grow: Grow, post: Reply, end: str) -> None:
+ENDPOINT = "event: endpoint\ndata: /messages?session=1\n\n"
+OLDER = {
+    "405": (Reply(405), "it answered 405"),
+    "404": (Reply(404), "it answered 404"),
+    "400": (Reply(400, b"Missing session"), "it answered 400"),
+    "500": (Reply(500, b"oops"), "it answered 500"),
+    "202": (Reply(202), "202 Accepted"),
+    "a page": (Reply(200, b"<p>Hello", {"content-type": "text/html"}), "Unexpected content type: text/html"),
+    "the stream": (Reply(200, ENDPOINT.encode(), {"content-type": "text/event-stream"}), "ended without a response"),
+}
+
+
+BEFORE_IT = ["\ufeff", ": hello\n\nretry: 3000\n", "event: ping\ndata: 1\n\n"]
+
+
+@pytest.mark.parametrize(
+    ("post", "words", "before", "end"),
+    [
+        *((*one, "", "\n") for one in OLDER.values()),
+        (*OLDER["405"], "", "\r\n"),
+        *((*OLDER["404"], before, "\n") for before in BEFORE_IT),
+    ],
+    ids=[*OLDER, "other line ends", "behind a mark", "behind a comment", "behind a ping"],
+)
+async def test_a_server_of_the_older_transport_is_named(
+    grow: Grow, post: Reply, words: str, before: str, end: str
+) -> None:
     async def answers(sent: Sent) -> Reply:
         if sent.method == "GET":
-            event = f"event: endpoint{end}data: /messages?session=1{end}{end}".encode()
+            event = f"{before}{ENDPOINT}".replace("\n", end).encode()
             return Reply(200, event, {"content-type": "text/event-stream; charset=utf-8"})
         return post
 
@@ -441,7 +521,7 @@ async def test_a_server_of_the_older_transport_is_named(grow: Grow, post: Reply,
         plant = grow(ONCE, it={"url": url})
         await plant.prepare()
         await until(lambda: plant.state("it").state == "waiting")
-        assert f"it answered {post.status}" in plant.state("it").error
+        assert words in plant.state("it").error
         assert "HTTP with SSE, the transport of 2024-11-05" in plant.state("it").error
         await plant.connectors.close()
 

@@ -78,6 +78,43 @@ def test_what_is_no_answer_to_a_known_request_is_kept(sent: Any) -> None:
     assert mend_message(json.dumps(sent).encode(), 7) == json.dumps(sent).encode()
 
 
+ASKED = [
+    ({"id": 1, "method": "ping", "params": []}, {"id": 1, "method": "ping"}),
+    ({"id": 1, "method": "ping", "params": None}, {"id": 1, "method": "ping"}),
+    ({"method": "notifications/message", "params": ""}, {"method": "notifications/message"}),
+    ({"id": 1, "method": "ping", "params": [7]}, None),
+    ({"id": 1, "method": "ping", "params": {}}, None),
+]
+REPORTED = [
+    ({"progressToken": 3}, {"progressToken": 3, "progress": 0}),
+    ({"progressToken": 3, "progress": "50%"}, {"progressToken": 3, "progress": 0}),
+    ({"progressToken": 3, "progress": None, "total": 7}, {"progressToken": 3, "progress": 0, "total": 7}),
+    ({"progressToken": 3.0, "progress": 0.5}, {"progressToken": 3, "progress": 0.5}),
+    ({"progressToken": "3", "progress": 1}, None),
+    ({"progress": True}, {"progress": 0}),
+]
+
+
+@pytest.mark.parametrize(("asked", "mended"), ASKED)
+@pytest.mark.parametrize("request_id", [None, 7])
+def test_a_request_loses_empty_parameters_that_are_no_object(
+    asked: dict[str, Any], mended: dict[str, Any] | None, request_id: int | None
+) -> None:
+    sent = {"jsonrpc": "2.0", **asked}
+    found = json.loads(mend_message(json.dumps(sent).encode(), request_id))
+    assert found == (sent if mended is None else {"jsonrpc": "2.0", **mended})
+
+
+@pytest.mark.parametrize(("params", "mended"), REPORTED)
+def test_a_report_of_progress_is_one_whatever_it_counts_with(
+    params: dict[str, Any], mended: dict[str, Any] | None
+) -> None:
+    found = json.loads(mend_message(json.dumps({**PROGRESS, "params": params}).encode()))
+    assert found == {**PROGRESS, "params": params if mended is None else mended}
+    token = found["params"].get("progressToken")
+    assert not isinstance(token, float)
+
+
 @pytest.mark.parametrize("data", KEPT)
 def test_what_is_no_answer_or_is_refused_is_kept(data: bytes) -> None:
     assert mend_message(data) == data

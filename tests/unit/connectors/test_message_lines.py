@@ -10,7 +10,7 @@ import pytest
 
 from agent_common.json_reader import JsonRefused
 from agent_runtime.connectors.rate_limit import MAX_NODES
-from agent_runtime.connectors.transport.message_lines import read_message
+from agent_runtime.connectors.transport.message_lines import read_message, read_messages
 
 ANSWER = '{"jsonrpc": "2.0", "id": 3, "result": {"a": 1}}'
 REQUEST = '{"jsonrpc": "2.0", "id": 3, "method": "ping"}'
@@ -61,3 +61,17 @@ def test_words_hide_no_bomb() -> None:
     line = '" {"jsonrpc": "2.0", "id": 3, "result": {"a": [' + "{}," * MAX_NODES + "{}]}}"
     with pytest.raises(JsonRefused):
         read(line)
+
+
+def test_a_list_of_messages_is_read_as_all_of_them() -> None:
+    found = read_messages(f" [{REQUEST}, {ANSWER}]".encode())
+    assert [one.model_dump(by_alias=True, exclude_unset=True) for one in found] == [
+        json.loads(REQUEST),
+        json.loads(ANSWER),
+    ]
+
+
+@pytest.mark.parametrize("line", ["[]", "[7]", '["Loading"]', f"[{REQUEST}, 7]"])
+def test_a_list_of_something_else_is_no_message(line: str) -> None:
+    with pytest.raises(ValueError, match=r"no message|validation error"):
+        read_messages(line.encode())

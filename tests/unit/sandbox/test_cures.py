@@ -27,6 +27,25 @@ MACHINES = {
 }
 
 
+@pytest.mark.parametrize(
+    ("mounts", "inside"),
+    [
+        ("22 1 0:30 / / rw,relatime master:9 - overlay overlay rw,lowerdir=/var/lib/containerd/1\n", True),
+        ("30 22 0:5 / /proc rw - proc proc rw\n22 1 0:30 / / rw - fuse.fuse-overlayfs fuse-overlayfs rw\n", True),
+        (
+            "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n40 22 0:9 / /var/lib/docker/overlay2/1 rw - overlay overlay rw\n",
+            False,
+        ),
+    ],
+    ids=["containerd", "rootless", "the machine of containers"],
+)
+def test_a_container_is_known_by_its_root(tmp_path: Path, mounts: str, *, inside: bool) -> None:
+    (tmp_path / "proc" / "self").mkdir(parents=True)
+    (tmp_path / "proc" / "self" / "mountinfo").write_text(mounts)
+    cures = "; ".join(confinement_cures(tmp_path, uid=1000, has_bwrap=True))
+    assert (ROOT in cures and PROFILE in cures) is inside
+
+
 @pytest.mark.parametrize(("files", "settings", "uid", "bwrap", "words"), MACHINES.values(), ids=MACHINES.keys())
 def test_the_cures_are_those_of_the_machine(
     tmp_path: Path, files: tuple[str, ...], settings: dict[str, str], uid: int, bwrap: bool, words: list[str]

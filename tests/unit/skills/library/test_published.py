@@ -103,6 +103,29 @@ def test_a_package_in_one_file_is_noted(ground: Ground) -> None:
     assert "notes.md" not in faults(ground, ground.project)
 
 
+@pytest.mark.parametrize("at", ["pdf-report", "acme/skills/pdf-report", "a/b/c/d/e/f"])
+@pytest.mark.parametrize("file", ["SKILL.md.txt", "SKILL", "skill.markdown", "skill.mdx", "Skill.txt", "SKILLS.md"])
+def test_a_file_that_is_nearly_called_so_is_noted(ground: Ground, at: str, file: str) -> None:
+    publish(ground.project, f"{at}/{file}", HEAD)
+    assert ground.names() == []
+    assert faults(ground, ground.project) == {f"{at}/{file}": "is a file, and a package is a folder: call it SKILL.md"}
+
+
+@pytest.mark.parametrize("file", ["pdf-report.skill", "pdf-report.zip", "acme/pdf-report.tar.gz", "PDF.ZIP"])
+def test_an_archive_is_noted(ground: Ground, file: str) -> None:
+    at = ground.project / file
+    at.parent.mkdir(parents=True)
+    at.write_bytes(b"PK")
+    assert faults(ground, ground.project) == {file: "is an archive, and a package is a folder: unpack it"}
+
+
+def test_a_link_that_leads_nowhere_is_noted(ground: Ground) -> None:
+    folder = ground.project / "pdf-report"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").symlink_to("moved.md")
+    assert faults(ground, ground.project) == {"pdf-report": "SKILL.md is a link to a file that is not there"}
+
+
 def test_the_folder_of_packages_may_be_a_package_if_the_operator_names_it(ground: Ground) -> None:
     publish(ground.more, "SKILL.md", HEAD)
     publish(ground.more, "other/SKILL.md", "name: other\ndescription: Other.")
@@ -156,7 +179,9 @@ def test_a_link_that_lies_deeper_is_a_package_or_noted(ground: Ground) -> None:
     assert "is a link to a folder of packages" in reason
 
 
-@pytest.mark.parametrize("written", ["PDF Report", "pdf_report", "", "PDF-Report", "-pdf", "päge", "x" * 80, "[pdf]"])
+@pytest.mark.parametrize(
+    "written", ["PDF Report", "pdf_report", "", "null", "~", "PDF-Report", "-pdf", "päge", "x" * 80, "[pdf]"]
+)
 @pytest.mark.parametrize("folder", ["pdf-report", "PDF Report", "pdf_report"])
 def test_a_package_without_a_valid_name_is_called_as_its_folder(ground: Ground, written: str, folder: str) -> None:
     head = f"name: {written}\n" if written else ""
@@ -190,6 +215,9 @@ def test_a_package_without_any_name_is_told_with_the_cure(ground: Ground) -> Non
         "> 100 pages: minutes",
         "'Makes' minutes: dates",
         "Makes minutes # and more: dates",
+        "!important: makes minutes",
+        "&c. makes minutes",
+        "| Makes | minutes: dates |",
         "yes",
     ],
 )
@@ -215,6 +243,15 @@ async def test_a_package_for_people_is_not_offered_and_can_be_named(ground: Grou
         await skill_tool(ground.library).run({"name": "other"}, context)
     assert "open" in refused.value.message
     assert "deploy" not in refused.value.message
+
+
+@pytest.mark.parametrize(
+    "line", ["disable_model_invocation: true", "Disable-Model-Invocation: y", '"disable-model-invocation": True # x']
+)
+def test_a_field_may_be_spelt_otherwise(ground: Ground, line: str) -> None:
+    publish(ground.project, "deploy/SKILL.md", f"Name: deploy\nDescription: Deploys.\n{line}")
+    [found] = [one for one in ground.library.catalog().packages if one["name"] == "deploy"]
+    assert (found["description"], found["invocation"]) == ("Deploys.", "person")
 
 
 @pytest.mark.parametrize("no", ["false", "no", "", "[]"])
