@@ -208,7 +208,7 @@ def _continues(last: _Call | None, given: str, name: str, piece: str) -> bool:
 
 
 def _goes_on(last: _Call, given: str, name: str, piece: str) -> bool:
-    """Whether a piece under an index of its own goes on with the last call, as it begins no object and names no other
+    """Whether a piece with a new index belongs to the last call: it does not begin an object and does not name another
     call."""
     if not piece or piece.lstrip().startswith("{") or not last.broken_off:
         return False

@@ -16,7 +16,7 @@ class ConnectionState:
         self._changed = changed
         self.reason: str | None = None
         self.answered = False
-        """Whether the server has answered a message over HTTP, in whatever way, and did not ask for credentials."""
+        """Whether the server has answered a message over HTTP otherwise than by asking for credentials."""
         self.session_shown = False
         """Whether a message of ours has named a session that the server had given."""
         self.session_unknown = False

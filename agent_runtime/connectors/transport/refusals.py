@@ -58,7 +58,7 @@ _NOT_BEGUN = re.compile(
     r"|received (?:a )?request before initiali[sz]ation(?: was complete)?",
     re.IGNORECASE,
 )
-"""All that is said by a server that wants `initialize` first."""
+"""The whole text of a refusal by a server that wants `initialize` first."""
 _SAYS_NOTHING = re.compile(r"(?:400 )?(?:(?:bad|invalid) request\.?)?", re.IGNORECASE)
 WRONG_CREDENTIALS = "it refused our credentials; the operator must renew them"
 NO_CREDENTIALS = (

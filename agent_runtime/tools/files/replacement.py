@@ -12,12 +12,12 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from functools import cache
-from itertools import chain, islice
+from itertools import islice
 
 from ...context import unescape
 from ...errors import ToolFailure
 from .paths import TEXT_LIMIT, too_large_error
+from .text_forms import LINE_END, clusters_of, form_of, pattern_of
 
 MAX_TOLERANT = 20_000
 """Characters of a text that is looked for in other forms; of a longer one only the line ends may differ."""
@@ -28,8 +28,6 @@ MAX_REPEATED = 3_000_000
 and nothing else runs meanwhile."""
 MAX_LOOSE = 300_000
 """The same where there may be other blanks between all of them."""
-MAX_CLUSTER = 32
-"""Signs of a character with its marks, which are sorted in the square of their number."""
 MAX_CANDIDATES = 10
 """Places of the file at which it is looked how far the text agrees."""
 MAX_COMPARED = 4_000
@@ -49,18 +47,6 @@ SHORT_PREFIXES = (6, 4)
 """Fewer of them must not be in more than MAX_CANDIDATES places."""
 MAX_SKIPPED = 12
 """Characters before those that agree."""
-_ALIKE = (
-    "'\u00b4\u02bc\u2018\u2019\u201a\u201b\u2032",
-    '"\u201c\u201d\u201e\u201f\u2033',
-    " \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000",
-    "-\u2010\u2011\u2012\u2013\u2014\u2015\u2212",
-)
-_CLASSES = {sign: f"[{re.escape(group)}]" for group in _ALIKE for sign in group}
-_HANGUL = re.compile("[\u1100-\u1112][\u1161-\u1175][\u11a8-\u11c2]?")
-"""A syllable in its letters, none of which counts as a mark."""
-_COMPOSED = (range(0xC0, 0x3400), range(0xF900, 0xFFFF), range(0x2F800, 0x2FA20))
-"""Where Unicode has characters that stand for others, but for syllables of Hangul."""
-_LINE_END = r"(?:\r\n|\n|\r)"
 _BLANKS = r"\s{0,80}"
 _WIDTH = ord("\uff01") - ord("!")
 _WIDE = {sign: sign + _WIDTH for sign in range(ord("!"), ord("~") + 1)}
@@ -162,17 +148,17 @@ def _find(data: bytes, old: str, new: str) -> _Found:
     text = _decode(data)
     if len(plain) > MAX_TOLERANT or len(plain) * len(text) > MAX_WORK:
         return _Found(old, new)
-    clusters = _clusters(plain)
+    clusters = clusters_of(plain)
     if _begins_too_often(clusters, text):
         return _Found(old, new)
-    return _Found(old, new, text=text, pattern=_pattern(clusters))
+    return _Found(old, new, text=text, pattern=pattern_of(clusters))
 
 
 def _begins_too_often(clusters: Sequence[str], text: str) -> bool:
     if len(clusters) <= MIN_PREFIX:
         return False
     most = MAX_REPEATED // len(clusters)
-    begins = re.finditer(f"(?={_pattern(clusters[:MIN_PREFIX])})", text)
+    begins = re.finditer(f"(?={pattern_of(clusters[:MIN_PREFIX])})", text)
     return next(islice(begins, most, None), None) is not None
 
 
@@ -229,7 +215,7 @@ class _NewText:
         self._work += len(self._plain_old) * len(self._plain_new)
         if self._work > MAX_FORMS:
             raise ToolFailure("old_string: is there in too many forms; replace less at once", kind="invalid")
-        olds, news = _clusters(self._plain_old), _clusters(self._plain_new)
+        olds, news = clusters_of(self._plain_old), clusters_of(self._plain_new)
         positions = _positions(olds, there)
         pieces: list[str] = []
         for kind, first, last, begin, end in SequenceMatcher(None, olds, news, autojunk=False).get_opcodes():
@@ -245,7 +231,7 @@ def _positions(clusters: Sequence[str], there: str) -> list[int]:
     found: list[int] = []
     at = 0
     for cluster in clusters:
-        match = re.compile(_form(cluster)).match(there, at)
+        match = re.compile(form_of(cluster)).match(there, at)
         found.append(at)
         at = match.end() if match else at
     return [*found, len(there)]
@@ -278,58 +264,13 @@ class _LineBreaks:
         return "\r\n" if self._data[at - 1 : at] == b"\r" else "\n"
 
 
-# ---------------------------------------------------------------- forms of a text
-
-
-def _clusters(text: str) -> list[str]:
-    """Split the text into characters with the marks that combine with them; `...` is one, too."""
-    found: list[str] = []
-    for sign in text:
-        is_mark = unicodedata.combining(sign) and found and len(found[-1]) < MAX_CLUSTER
-        if is_mark or (found and _HANGUL.fullmatch(found[-1] + sign)):
-            found[-1] += sign
-        elif sign == "." and found[-2:] == [".", "."]:
-            found[-2:] = ["..."]
-        else:
-            found.append(sign)
-    return found
-
-
-def _pattern(clusters: Sequence[str]) -> str:
-    """Return a pattern for the text in all its forms. It tries each place of a file once: no part of it repeats."""
-    return "".join(map(_form, clusters))
-
-
-def _form(cluster: str) -> str:
-    if cluster == "\n":
-        return _LINE_END
-    if cluster in ("...", "\u2026"):
-        return r"(?:\.\.\.|\u2026)"
-    if cluster in _CLASSES:
-        return _CLASSES[cluster]
-    apart = unicodedata.normalize("NFD", cluster)
-    forms = dict.fromkeys((cluster, unicodedata.normalize("NFC", cluster), apart, *_single_signs().get(apart, ())))
-    return re.escape(cluster) if len(forms) == 1 else f"(?:{'|'.join(map(re.escape, forms))})"
-
-
-@cache
-def _single_signs() -> dict[str, list[str]]:
-    """Return the single characters that Unicode has for a text, by its decomposition: some more than one, of which
-    composition gives none or another, such as the Ohm sign for Omega."""
-    found: dict[str, list[str]] = {}
-    for sign in map(chr, chain.from_iterable(_COMPOSED)):
-        if (apart := unicodedata.normalize("NFD", sign)) != sign:
-            found.setdefault(apart, []).append(sign)
-    return found
-
-
 # ---------------------------------------------------------------- faults
 
 
 def _difference(data: bytes, old: str) -> str:
     """Return what to do about a text that is not in the file: the place where it begins to differ, if there is one."""
     advice = "read it and copy the exact text"
-    clusters, text = _clusters(old.replace("\r\n", "\n")[:MAX_TOLERANT]), _decode(data)
+    clusters, text = clusters_of(old.replace("\r\n", "\n")[:MAX_TOLERANT]), _decode(data)
     found = (
         _difference_from(clusters, text, MIN_PREFIX)
         or _difference_in_blanks(clusters, text)
@@ -357,7 +298,7 @@ def _difference_from(clusters: Sequence[str], text: str, length: int) -> str:
 
 def _occurrences(clusters: Sequence[str], text: str) -> list[int]:
     """Return where the characters are in the file; one more than MAX_CANDIDATES at most."""
-    return [one.start() for one in islice(re.finditer(_pattern(clusters), text), MAX_CANDIDATES + 1)]
+    return [one.start() for one in islice(re.finditer(pattern_of(clusters), text), MAX_CANDIDATES + 1)]
 
 
 def _indented(clusters: Sequence[str]) -> int:
@@ -386,12 +327,12 @@ def _difference_in_blanks(clusters: Sequence[str], text: str) -> str:
 
 def _form_of_any_width(cluster: str) -> str:
     other = cluster.translate(_OTHER_WIDTH)
-    return _form(cluster) if other == cluster else f"(?:{_form(cluster)}|{re.escape(other)})"
+    return form_of(cluster) if other == cluster else f"(?:{form_of(cluster)}|{re.escape(other)})"
 
 
 def _difference_after(clusters: Sequence[str], text: str, agreed: int, end: int) -> str:
     """Return how the text differs after its first `agreed` characters, which end at `end` in the file."""
-    line = len(re.findall(_LINE_END, text[:end])) + 1
+    line = len(re.findall(LINE_END, text[:end])) + 1
     there = _named(text[end]) if end < len(text) else "its end"
     where = f"its first {agreed} characters are, up to line {line}"
     return f"{where}: there the file has {there}, and old_string {_named(clusters[agreed])}"
@@ -399,8 +340,8 @@ def _difference_after(clusters: Sequence[str], text: str, agreed: int, end: int)
 
 def _difference_before(clusters: Sequence[str], text: str, skipped: int, start: int) -> str:
     """Return how the text differs before its character number `skipped`, which is at `start` in the file."""
-    line = len(re.findall(_LINE_END, text[:start])) + 1
-    while start and skipped > 1 and re.fullmatch(_form(clusters[skipped - 1]), text[start - 1]):
+    line = len(re.findall(LINE_END, text[:start])) + 1
+    while start and skipped > 1 and re.fullmatch(form_of(clusters[skipped - 1]), text[start - 1]):
         start -= 1
         skipped -= 1
     there = _named(text[start - 1]) if start else "its beginning"
@@ -412,7 +353,7 @@ def _agreement(clusters: Sequence[str], text: str, start: int) -> tuple[int, int
     """Return how many of the characters stand at a place, and where they end there."""
     at = start
     for number, cluster in enumerate(clusters):
-        found = re.compile(_form(cluster)).match(text, at)
+        found = re.compile(form_of(cluster)).match(text, at)
         if found is None:
             return number, at
         at = found.end()

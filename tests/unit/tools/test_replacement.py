@@ -10,7 +10,8 @@ from collections.abc import Callable
 import pytest
 
 from agent_runtime.errors import ToolFailure
-from agent_runtime.tools.files.replacement import MAX_CLUSTER, MAX_TOLERANT, _clusters, replace_text
+from agent_runtime.tools.files.replacement import MAX_TOLERANT, replace_text
+from agent_runtime.tools.files.text_forms import MAX_CLUSTER, clusters_of
 
 
 def edit(data: str | bytes, old: str, new: str, *, every: bool = False) -> str:
@@ -99,7 +100,7 @@ def test_several_places_are_all_replaced_or_named() -> None:
 def test_no_text_holds_up_the_server() -> None:
     """Marks are sorted in the square of their number; a text that begins everywhere is compared everywhere."""
     marks = "\u0301\u0323" * 9_000
-    assert max(map(len, _clusters(f"a{marks}"))) == MAX_CLUSTER
+    assert max(map(len, clusters_of(f"a{marks}"))) == MAX_CLUSTER
     assert "is not in" in refusal("b" * 1000, f"a{marks}")
     blanks = "\u00a0" * 15_000
     assert "is not in" in refusal(blanks, " " * 1_990), "it would be found after half a second"

@@ -14,7 +14,7 @@ from agent_testing.telegram import User as TelegramUser
 
 T = TypeVar("T")
 SECONDS = 60.0
-"""After this time nobody waits for a bot any more."""
+"""Seconds that a person waits for the bot."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Messages that join, change and go back, and one person on two platforms: what comes of it is asked of the agent."""
+"""Messages that join, change and go back, and one person on two platforms. The agent is asked for the effect."""
 
 from __future__ import annotations
 
