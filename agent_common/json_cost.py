@@ -71,10 +71,14 @@ def count_values(data: bytes) -> int:
 
 
 def memory_of(value: object) -> int:
-    """Return about how many bytes of memory a JSON value takes. A character beyond ASCII may widen all of its text."""
+    """Return about how many bytes of memory a JSON value takes."""
     text = _to_json(value)
-    width = 1 if text.isascii() else 4
-    return len(text) * width + VALUE_BYTES * count_values(text.encode(errors="replace"))
+    return memory_of_text(text) + VALUE_BYTES * count_values(text.encode(errors="replace"))
+
+
+def memory_of_text(text: str) -> int:
+    """Return about how many bytes of memory a text takes: a character beyond ASCII may widen all of it."""
+    return len(text) * (1 if text.isascii() else 4)
 
 
 def _opened(part: bytes) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 from ..protocol import is_object
@@ -27,7 +27,7 @@ def error_in(event: Mapping[str, Any], name: str = "") -> Any:
         return dict(event)
     choices = event.get("choices")
     if isinstance(choices, list) and choices:
-        return next(_errors_of_choices(cast("list[Any]", choices)), None)
+        return _error_of_choices(cast("list[Any]", choices))
     if name == "error" or "error" in (event.get("object"), event.get("type")) or event.get("errors"):
         return dict(event)
     return _worded_error(event)
@@ -43,12 +43,14 @@ def _worded_error(event: Mapping[str, Any]) -> Any:
     return next(({"type": member, **event[member]} for member in named), None)
 
 
-def _errors_of_choices(choices: list[Any]) -> Iterator[Any]:
-    """Yield the errors in choices, in what they say, or beside it."""
+def _error_of_choices(choices: list[Any]) -> Any:
+    """Return the first error in choices, in what they say, or beside it; None if there is none."""
     for choice in choices:
         if is_object(choice):
-            inner = (choice, choice.get("delta"), choice.get("message"))
-            yield from (one["error"] for one in inner if is_object(one) and one.get("error"))
+            for one in (choice, choice.get("delta"), choice.get("message")):
+                if is_object(one) and one.get("error"):
+                    return one["error"]
+    return None
 
 
 def base_resp_code(event: Mapping[str, Any]) -> int | None:

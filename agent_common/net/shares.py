@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -45,7 +45,7 @@ class ShareCounter:
 
     def __init__(self, slots: int) -> None:
         self._free = slots
-        self._held: Counter[str] = Counter()
+        self._held: dict[str, int] = {}
 
     def acquire(self, holder: str, slots: int = 1) -> bool:
         """Take slots. Returns False if the holder would have more than its share. The holder `""`, which is not a valid
@@ -69,9 +69,11 @@ class ShareCounter:
     def take(self, holder: str, slots: int = 1) -> None:
         """Take slots, whether or not the holder may have them."""
         self._free -= slots
-        self._held[holder] += slots
-        if not self._held[holder]:
-            del self._held[holder]
+        held = self.held(holder) + slots
+        if held:
+            self._held[holder] = held
+        else:
+            self._held.pop(holder, None)
 
     def release(self, holder: str, slots: int = 1) -> None:
         """Free slots of the holder."""

@@ -66,7 +66,8 @@ class ConnectorManager:
         new = [link for link in wanted if not link.listed]
         for link in new:
             link.start_connecting()
-        await asyncio.gather(*(link.wait_for_attempt() for link in new))
+        if new:
+            await asyncio.gather(*(link.wait_for_attempt() for link in new))
 
     async def close(self) -> None:
         """Close all connections and end all programs."""

@@ -208,7 +208,9 @@ def remove_old(home: Home, last: date) -> None:
 
 def _clip_line(text: str, limit: int) -> str:
     """Return the beginning of a text as one line of visible characters."""
-    line = one_line(text[: MAX_INSPECTED * 2], MAX_INSPECTED * 20)
+    line = one_line(text[: limit * 4], MAX_INSPECTED * 20)
+    if len(line) <= limit and len(text) > limit * 4:  # it is mostly blank
+        line = one_line(text[: MAX_INSPECTED * 2], MAX_INSPECTED * 20)
     return line if len(line) <= limit else f"{line[: limit - 1].rstrip()}…"
 
 

@@ -40,4 +40,4 @@ def resolve_links(path: Path) -> tuple[Path, int]:
             continue
         here = "/" if target.startswith("/") else here
         ahead.extend(reversed(target.split("/")))
-    return Path(here), steps
+    return path if here == str(path) else Path(here), steps

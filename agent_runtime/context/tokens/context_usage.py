@@ -13,7 +13,7 @@ from agent_common.completions import OverflowReport, overflow_of
 from agent_common.telemetry import logger
 
 from .calibration import MAX_FACTOR, MIN_FACTOR, TokenCalibration, near
-from .estimate import estimate, estimate_json, estimate_text
+from .estimate import estimate, estimate_prompt, estimate_text, estimate_tools
 
 MIN_EXPECTED_RATIO, MAX_EXPECTED_RATIO = 0.6, 2.0
 """A report outside these multiples of the expected tokens must come twice to be believed."""
@@ -81,7 +81,7 @@ class ContextUsage:
         self._measure(messages)
         if tools != self._tools:
             shown = SHOWN_SCHEMA_SHARE if self.calibration.encoding else 1.0
-            self._tools, self._schemas = tools, estimate_json(tools) * shown if tools else 0.0
+            self._tools, self._schemas = tools, estimate_tools(tools) * shown if tools else 0.0
         return self._tokens(self._sums[-1] + self._schemas)
 
     def costs(self, messages: Sequence[bytes]) -> list[int]:
@@ -171,10 +171,11 @@ class ContextUsage:
             self.reset()
             known = 0
         if known and messages[0] != self._first:  # another agent answers, with a system prompt of its own
-            change = estimate(messages[0]) - self._sums[1]
+            change = estimate_prompt(messages[0]) - self._sums[1]
             self._sums[1:] = [total + change for total in self._sums[1:]]
-        for message in messages[known:]:
-            self._sums.append(self._sums[-1] + estimate(message))
+        for number, message in enumerate(messages[known:], known):
+            tokens = estimate(message) if number else estimate_prompt(message)
+            self._sums.append(self._sums[-1] + tokens)
         if messages:
             self._first, self._last = messages[0], messages[-1]
 

@@ -9,6 +9,7 @@ is 7 %; nine texts of ten are within 15 %. How a model differs from that is lear
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from operator import mul
 
 from pydantic_core import to_json
@@ -86,6 +87,11 @@ def estimate_json(data: bytes) -> float:
     step = len(data) * SLICE // SAMPLE_BYTES
     sample = b"".join(data[start : start + SLICE] for start in range(0, len(data) - SLICE, step))
     return _weigh(sample) * len(data) / len(sample)
+
+
+estimate_prompt = lru_cache(maxsize=16)(estimate)
+estimate_tools = lru_cache(maxsize=16)(estimate_json)
+"""The same for what many conversations have in common."""
 
 
 def estimate_text(text: str) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from agent_common.json_cost import memory_of
+from agent_common.json_cost import VALUE_BYTES, memory_of, memory_of_text
 from agent_common.protocol import Usage
 from agent_common.protocol.authority import Layer
 
@@ -235,7 +235,7 @@ class Turn:
 
     def measure(self) -> None:
         """Measure what it keeps in memory until it ends."""
-        self.parts_bytes = memory_of([self.request.parts, self.end.reply_parts])
+        self.parts_bytes = sum(map(_memory_of_part, (*self.request.parts, *self.end.reply_parts)))
 
     @property
     def kept_bytes(self) -> int:
@@ -335,3 +335,10 @@ class Turn:
         self.stream.close()
         self.paused_or_ended.set()
         self.ended.set()
+
+
+def _memory_of_part(part: Mapping[str, Any]) -> int:
+    """Return about how many bytes of memory a part takes."""
+    if part["type"] == "text" and len(part) == 2:  # most are nothing but text, which needs no JSON
+        return memory_of_text(part["text"]) + 2 * VALUE_BYTES
+    return memory_of(part)

@@ -11,6 +11,8 @@ from agent_common.line_text import escape_invisible
 TITLE_LENGTH = 60
 _READ = 1000
 """Characters of a text that are looked at."""
+_WORDS = TITLE_LENGTH // 2 + 1
+"""So many words, with a blank between them, are longer than a title."""
 _GIVE_TITLE = """
 UPDATE chat_sessions SET metadata_json = json_set(metadata_json, '$.title', :title)
 WHERE id = :session AND json_extract(metadata_json, '$.title') IS NULL AND NOT EXISTS (
@@ -29,5 +31,5 @@ def title_of(parts: Iterable[Mapping[str, Any]]) -> str:
     """Return the beginning of a message in one line, with escapes in the place of what does not show; "" if it has no
     text."""
     text = " ".join(part["text"] for part in parts if part["type"] == "text").lstrip()[:_READ]
-    line = escape_invisible(" ".join(text.split()))
+    line = escape_invisible(" ".join(text.split(maxsplit=_WORDS)[:_WORDS]))
     return line if len(line) <= TITLE_LENGTH else f"{line[: TITLE_LENGTH - 1].rstrip()}…"

@@ -97,7 +97,7 @@ class SkillLibrary:
     def _reviewed(self, packages: Sequence[SkillPackage]) -> tuple[SkillPackage, ...]:
         """Return the packages that may be offered: not those of the workspace that no person has reviewed, nor those
         there whose authors are not kept, since commands can make more files than are watched."""
-        if self._authors is None:
+        if self._authors is None or not any(one.inside for one in packages):
             return tuple(packages)
         watched, is_unreviewed = self._authors.watched(), self._authors.is_unreviewed
         return tuple(

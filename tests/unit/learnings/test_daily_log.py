@@ -95,6 +95,12 @@ def test_long_texts_keep_their_beginning() -> None:
     assert f"`{'c' * 63}…`" in line, "although it looks like a secret"
 
 
+def test_blanks_do_not_count() -> None:
+    line = format_line(entry("a" + " " * 1500 + "b", "\n\n" * 500 + "c " * 300), NOON, Redactor()).decode()
+    assert "asked: `a b`" in line
+    assert f"answered: `{'c ' * 79}c…`" in line
+
+
 def test_secrets_are_left_out_also_where_the_text_is_cut() -> None:
     token = "sk-" + "Ab3" * 20
     line = format_line(

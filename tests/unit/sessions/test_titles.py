@@ -38,6 +38,8 @@ def title(db: sqlite3.Connection, session: str) -> str | None:
         ([text(" two\n\n lines\tof it ")], "two lines of it"),
         ([text("w" * TITLE_LENGTH)], "w" * TITLE_LENGTH),
         ([text("word " * 1000)], "word " * 11 + "word…"),
+        ([text("a " * 30)], "a " * 29 + "a"),
+        ([text("a " * 31)], "a " * 29 + "a…"),
         ([text("\x1b]0;owned\x07 \u202egnp.exe")], r"\x1b]0;owned\x07 \u202egnp.exe"),
         ([text("caffè 日本語 👩‍🚀")], "caffè 日本語 👩‍🚀"),
         ([FILE, text(""), text("what is this?")], "what is this?"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -92,3 +93,16 @@ async def test_a_stream_takes_no_more_than_those_of_all_turns_that_run_leave_fre
     await turns.end("a1")
     b.stream.size = STREAM_BYTES // 2 - 1
     assert turns.admission.stream_fits(b), "what has ended leaves its part"
+
+
+def test_a_text_counts_by_its_characters_and_all_else_by_its_json() -> None:
+    def measured(part: dict[str, Any]) -> int:
+        turn = new_turn(parts=[part])
+        turn.measure()
+        return turn.kept_bytes
+
+    ascii_only = measured({"type": "text", "text": "x" * 10_000})
+    assert 10_000 < ascii_only < 11_000
+    assert measured({"type": "text", "text": "x" * 9_999 + "é"}) > 3 * ascii_only
+    kept = {"type": "text", "text": "x" * 10_000, "providerMetadata": {"p": {"signature": "y" * 10_000}}}
+    assert measured(kept) > 2 * 10_000
