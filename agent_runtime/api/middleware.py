@@ -50,7 +50,7 @@ class AuthMiddleware:
             detail = "this request comes from a page of another site: serve your page and its proxy as one site"
             await problem_response(403, "cross_site", detail, path)(scope, receive, send)
         elif self._expected is None and not _is_local_request(headers):
-            detail = "without a token this server answers only callers on this machine: set AGENT_TOKEN"
+            detail = "without a token this server answers only requests to localhost (Host, Origin): set AGENT_TOKEN"
             await problem_response(403, "cross_site", detail, path)(scope, receive, send)
         elif path not in OPEN_PATHS and not claim_connection(scope):
             detail = "all connections for callers with the token are in use; close some, or use them again"

@@ -47,6 +47,8 @@ class LiveSession:
     archived: bool = False
     empty: bool = False
     """No message was ever sent in it."""
+    has_text: bool = False
+    """It is known to have a user message with text."""
     view: View | None = None
     """None until a turn needs it, and after a turn that did not complete: it is then read from disk."""
     context_usage: ContextUsage = field(default_factory=lambda: ContextUsage(TokenCalibration("")))

@@ -312,6 +312,7 @@ class ChatService:
             client_id=incoming.message_id,
             task_id=turn.request.task_id,
             metadata=_metadata(turn),
+            may_give_title=not turn.session.has_text,
         )  # fmt: skip
 
         def unit(connection: sqlite3.Connection) -> None:

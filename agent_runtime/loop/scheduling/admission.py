@@ -266,6 +266,7 @@ class Admission:
             self._withdraw(turn)
             return
         turn.admission.done = turn.session.stored = True
+        turn.session.has_text |= any(part["type"] == "text" for part in turn.request.parts)
         self.queues.paused.discard(turn.session.id)
         if turn.state == "running":
             self._start(turn)

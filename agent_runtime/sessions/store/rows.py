@@ -57,6 +57,8 @@ class NewTurn:
     client_id: str | None = None
     task_id: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+    may_give_title: bool = True
+    """False: the session is known to have a user message with text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,8 @@ def insert_turn(connection: sqlite3.Connection, turn: NewTurn, now: int) -> None
     metadata = {**turn.metadata, "schema_version": 1}
     if turn.queued:
         metadata |= {"queued_at": now, "queue_enqueued_at": now}
-    give_title(connection, turn.session_id, (data for _, data in turn.parts))
+    if turn.may_give_title:
+        give_title(connection, turn.session_id, (data for _, data in turn.parts))
     upsert_message(connection, MessageRow(turn.message_id, turn.session_id, "user", metadata, now, now))
     for index, (part_id, data) in enumerate(turn.parts):
         upsert_part(connection, PartRow(part_id, turn.message_id, turn.session_id, index, data, now))

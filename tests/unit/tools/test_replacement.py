@@ -182,12 +182,12 @@ MANY = 200_000
 
 
 def peak(work: Callable[[], object]) -> tuple[float, int]:
-    """Return the seconds that the work takes, and the bytes of its own at its most."""
+    """Return the seconds of CPU that the work takes, and the bytes of its own at its most."""
     tracemalloc.start()
-    begun = time.monotonic()
+    begun = time.process_time()
     try:
         work()
-        return time.monotonic() - begun, tracemalloc.get_traced_memory()[1]
+        return time.process_time() - begun, tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
 
@@ -205,18 +205,18 @@ def test_a_text_that_is_everywhere_is_replaced_in_one_pass(data: str, old: str, 
 
 def test_places_in_several_forms_are_replaced_one_by_one_up_to_a_bound() -> None:
     both = "'\n\u2019\r\n\u2018"
-    begun = time.monotonic()
+    begun = time.process_time()
     assert edit(f"{both}\r\n" * 20_000, "\u201b", "x\ny", every=True).startswith("x\ny\nx\r\ny\r\nx\r\ny\r\n")
-    assert time.monotonic() - begun < 4
+    assert time.process_time() - begun < 4
     assert "more than 100000 times" in refusal("\u2019" * 100_001, "'", every=True)
 
 
 def test_forms_that_cost_too_much_to_compare_are_refused() -> None:
     forms = ["".join(form) for form in itertools.product("\u2018\u2019\u201a\u201b\u2032", repeat=5)]
-    begun = time.monotonic()
+    begun = time.process_time()
     with pytest.raises(ToolFailure, match="too many forms"):
         edit(" ".join(forms), "'" * 5, "b" * 3_900, every=True)
-    assert time.monotonic() - begun < 5
+    assert time.process_time() - begun < 5
 
 
 def test_a_text_that_is_everywhere_is_refused_without_a_list_of_its_places() -> None:

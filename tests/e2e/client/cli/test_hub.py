@@ -67,7 +67,7 @@ def test_agents_and_sessions_are_listed(world: World, cli: Cli) -> None:
         assert (session["session_id"], session["state"]) == (made.session_id, "active")
         (row,) = cli("hub", "sessions", "--agent", first).rows
         assert row[:4] == [made.session_id, "conversation", "active", f"{first}, {second}"]
-        assert "not_found" in cli("hub", "sessions", "--agent", "nobody-there", code=1).err
+        assert "no agent nobody-there" in cli("hub", "sessions", "--agent", "nobody-there", code=1).err
 
 
 def test_a_session_is_followed_from_its_beginning(world: World, cli: Cli) -> None:

@@ -60,7 +60,7 @@ def test_a_topic_is_published_to_and_read(cli: Cli) -> None:
     reading.terminate()
     assert reading.wait(30) == 130
     reading.communicate()
-    assert "not_found" in cli("topics", "read", "nothing", *team, code=1).err
+    assert "no topic 'nothing'" in cli("topics", "read", "nothing", *team, code=1).err
 
 
 def test_artifacts_go_there_and_come_back(cli: Cli, tmp_path: Path) -> None:
