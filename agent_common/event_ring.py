@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from pydantic_core import to_json
 
@@ -40,6 +40,12 @@ class RingLimits:
     watchers: int = 256
 
 
+class _Event(NamedTuple, Generic[A]):
+    audience: A
+    """Who may see it, in the terms of the ring's owner."""
+    body: bytes
+
+
 class EventRing(Generic[A]):
     """The latest events. A watcher holds only a position in the ring, so a slow one costs no memory.
 
@@ -51,8 +57,7 @@ class EventRing(Generic[A]):
         self._clock, self._limits = clock, limits or RingLimits()
         self._last = self._forgotten = clock.now_ms() * 1000
         """Ids of the latest event, and of the latest one that is no longer in the ring."""
-        self._events: dict[int, tuple[A, bytes]] = {}
-        """Who may see each, in the terms of the ring's owner, and its bytes."""
+        self._events: dict[int, _Event[A]] = {}
         self._bytes = 0
         self._watchers = ShareCounter(self._limits.watchers)
         self._news: asyncio.Event | None = None
@@ -63,11 +68,11 @@ class EventRing(Generic[A]):
         """Add an event for all watchers that may see its audience. Never waits."""
         self._last += 1
         body = _render(self._last, kind, facts, self._clock.now_ms())
-        self._events[self._last] = audience, body
+        self._events[self._last] = _Event(audience, body)
         self._bytes += len(body)
         while self._bytes > self._limits.bytes or len(self._events) > self._limits.events:
             self._forgotten += 1
-            self._bytes -= len(self._events.pop(self._forgotten)[1])
+            self._bytes -= len(self._events.pop(self._forgotten).body)
         self._wake()
 
     def follow(
@@ -124,10 +129,10 @@ class EventRing(Generic[A]):
         found, size = list[bytes](), 0
         while position < self._last and size < PIECE_BYTES:
             position += 1
-            audience, body = self._events[position]
-            if sees(audience):
-                found.append(body)
-                size += len(body)
+            event = self._events[position]
+            if sees(event.audience):
+                found.append(event.body)
+                size += len(event.body)
         return b"".join(found), position
 
     async def _wait_for_news(self, seconds: float) -> None:
