@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 
 from .view import CutPoint
@@ -29,6 +30,7 @@ class ContextWindow:
     """False: the limit is a common default, because the model's own is unknown."""
 
     @classmethod
+    @lru_cache(maxsize=64)
     def from_limit(
         cls, limit: int, max_output: int | None, reserve: int | None = None, *, known: bool = True
     ) -> ContextWindow:
