@@ -59,10 +59,10 @@ async def until(folder: Path, program: str, answer: str) -> Took:
 
 
 async def test_ready_comes_soon(house: House, tmp_path: Path) -> None:
-    """An emulated machine changes its pace within minutes, so a boot is compared with the one just before it."""
-    idle = await until(tmp_path / "idle", IDLE, "")
+    """An emulated machine changes its pace within minutes, so a boot is compared with those just before it."""
     fresh = House(house.host, house.provider, "fresh")  # no skills to load, nothing to take up
     for round_ in range(ROUNDS):
+        idle = await until(tmp_path / f"idle-{round_}", IDLE, "")
         bare, ready = await until(tmp_path / f"bare-{round_}", BARE, "HTTP/1.1 200"), booted_house(fresh)
         tell(idle, bare, ready)
         if soon(idle, bare, ready):
