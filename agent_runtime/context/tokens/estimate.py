@@ -89,9 +89,9 @@ def estimate_json(data: bytes) -> float:
     return _weigh(sample) * len(data) / len(sample)
 
 
+# Many conversations begin with the same prompt and the same tools: these two remember the last ones.
 estimate_prompt = lru_cache(maxsize=16)(estimate)
 estimate_tools = lru_cache(maxsize=16)(estimate_json)
-"""The same for what many conversations have in common."""
 
 
 def estimate_text(text: str) -> float:

@@ -340,5 +340,5 @@ class Turn:
 def _memory_of_part(part: Mapping[str, Any]) -> int:
     """Return about how many bytes of memory a part takes."""
     if part["type"] == "text" and len(part) == 2:  # most are nothing but text, which needs no JSON
-        return memory_of_text(part["text"]) + 2 * VALUE_BYTES
+        return memory_of_text(part["text"]) + 3 * VALUE_BYTES  # the object and its two members
     return memory_of(part)

@@ -43,6 +43,16 @@ async def test_a_message_that_is_sent_twice_runs_once(tmp_path: Path) -> None:
         assert list(replay(again.reply))
 
 
+async def test_a_session_is_named_by_the_first_text_that_is_said_in_it(tmp_path: Path) -> None:
+    picture = {"type": "file", "mediaType": "image/png", "url": "data:image/png;base64,"}
+    async with World(tmp_path, FakeModel([say("yes")] * 3)) as world:
+        await world.ended(await world.send(parts=[picture]))
+        await world.ended(await world.send("what is this?"))
+        await world.ended(await world.send("and this?"))
+        [[title]] = await world.rows("SELECT json_extract(metadata_json, '$.title') FROM chat_sessions")
+        assert title == "what is this?"
+
+
 @pytest.mark.parametrize("again", [{"regenerate": True}, {"text": "or this", "is_edit": True}], ids=str)
 async def test_a_message_that_was_cancelled_in_the_queue_can_be_answered_after_all(
     tmp_path: Path, again: dict[str, Any]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -106,3 +107,5 @@ def test_a_text_counts_by_its_characters_and_all_else_by_its_json() -> None:
     assert measured({"type": "text", "text": "x" * 9_999 + "é"}) > 3 * ascii_only
     kept = {"type": "text", "text": "x" * 10_000, "providerMetadata": {"p": {"signature": "y" * 10_000}}}
     assert measured(kept) > 2 * 10_000
+    empty = measured({"type": "text", "text": ""})
+    assert empty >= sys.getsizeof({"type": "text", "text": ""}) + sys.getsizeof(""), "many empty parts are not free"
