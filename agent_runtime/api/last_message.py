@@ -17,6 +17,14 @@ _IN_STRING = re.compile(rb'["\\]')
 _KEY = b'"messages"'
 _LIST_DEPTH = 2
 """Nested objects and arrays around a message: the body and the list."""
+_PARTS_KEY = b'"parts"'
+_PARTS_DEPTH = 4
+"""Nested objects and arrays around a part: the message and the list of its parts, too."""
+_CALL = re.compile(rb',?\s*\{\s*"type"\s*:\s*"(?:tool-|dynamic-tool")')
+"""How the AI SDK begins a tool call."""
+_ANSWERED = re.compile(rb'"(?:approval-responded|tool-question|question)"')
+"""What is in a tool call that may be an answer: to an approval, or to a question."""
+_CALL_LEFT_OUT = b'{"type":"tool"}'
 
 
 class TooManyTokens(Exception):
@@ -28,8 +36,8 @@ class MessageTooLarge(Exception):
 
 
 class LastMessageReader:
-    """Takes a body piece by piece. `body` is the JSON document without all messages but the last one, once `finish` was
-    called."""
+    """Takes a body piece by piece. `body` is the JSON document without all messages but the last one, and without
+    the tool calls in this that answer nothing, once `finish` was called."""
 
     def __init__(self, message_limit: int, short_body: int = SHORT_BODY) -> None:
         """`message_limit`: most bytes of a message. A larger one is not kept, and a fault only if it is the last."""
@@ -43,6 +51,9 @@ class LastMessageReader:
         self._in_messages = self._too_large = False
         self._list_at = 0
         """Where the list of messages begins in `body`, and so the current message with the comma before it."""
+        self._in_parts = False
+        self._part_at = 0
+        """Where the current part of the message begins in `body`, with the comma before it."""
 
     def feed(self, piece: bytes) -> int:
         """Take a piece of the body. Return how many more bytes `body` has; negative if fewer.
@@ -85,12 +96,13 @@ class LastMessageReader:
                 self._in_string = True
             elif token in b"[{":
                 self._depth += 1
-                if self._depth == _LIST_DEPTH and token == 0x5B and not self._in_messages:
+                if token == 0x5B and self._depth in (_LIST_DEPTH, _PARTS_DEPTH):
                     kept = self._keep(piece, kept, at)
                     self._begin_list()
-            elif self._in_messages and self._depth == _LIST_DEPTH:  # a comma after a message, or the end of the list
+            elif self._depth == self._list_depth:  # a comma after a message or part, or the end of their list
                 kept = self._keep(piece, kept, at - 1)
-                self._end_message(is_last=token != 0x2C)
+                end = self._end_part if self._in_parts else self._end_message
+                end(is_last=token != 0x2C)
             if token in b"]}":
                 self._depth -= 1
         if self._tokens > MAX_TOKENS:
@@ -123,16 +135,36 @@ class LastMessageReader:
         return end
 
     def _begin_list(self) -> None:
-        """Note whether the list that has just begun is the value of the key `messages`."""
-        head = self.body[-64:-1].rstrip()
-        if head.endswith(b":") and head[:-1].rstrip().endswith(_KEY):
+        """Note whether the list that has just begun is the value of the key `messages`, or of `parts` in a message."""
+        if self._depth == _LIST_DEPTH and not self._in_messages and self._is_value_of(_KEY):
             self._in_messages = True
             self._list_at = len(self.body)
+        elif self._depth == _PARTS_DEPTH and self._in_messages and self._is_value_of(_PARTS_KEY):
+            self._in_parts = True
+            self._part_at = len(self.body)
+
+    @property
+    def _list_depth(self) -> int | None:
+        """The depth of the innermost list that has begun, of parts or messages."""
+        return _PARTS_DEPTH if self._in_parts else _LIST_DEPTH if self._in_messages else None
+
+    def _is_value_of(self, key: bytes) -> bool:
+        head = self.body[-64:-1].rstrip()
+        return head.endswith(b":") and head[:-1].rstrip().endswith(key)
+
+    def _end_part(self, *, is_last: bool) -> None:
+        """Leave of a tool call that has just ended only that there was one, unless it may be an answer."""
+        if not self._too_large:
+            part = self.body[self._part_at :]
+            if _CALL.match(part) and _ANSWERED.search(part) is None:
+                self.body[self._part_at :] = (b"," if part.startswith(b",") else b"") + _CALL_LEFT_OUT
+            self._part_at = len(self.body)
+        self._in_parts = not is_last
 
     def _end_message(self, *, is_last: bool) -> None:
         """Throw away the message that has just ended, unless it is the last one: so `body` never has two of them."""
         if self._too_large and is_last:
             raise MessageTooLarge
         self.body[self._list_at :] = self.body[self._list_at :].lstrip(b", \t\r\n") if is_last else b""
-        self._too_large = False
+        self._too_large = self._in_parts = False
         self._in_messages = not is_last

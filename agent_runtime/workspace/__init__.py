@@ -1,5 +1,6 @@
 """The agent's home directory: its layout, the paths that tools may use, and safe reading and writing of files."""
 
+from .alike_names import ALIKE_SIGNS, SIGN_FORMS
 from .allowed_roots import AllowedRoots
 from .backups import MAX_BACKUP_BYTES, BackupCopy, FileBackups
 from .copies import SKILL_HISTORY, folder_of_copies, originals
@@ -35,6 +36,7 @@ from .safe_path import IncomingFile, SafePath, create_output_file, write_atomica
 from .symlinks import MAX_LINK_STEPS, TooFar, is_below, resolve_links
 
 __all__ = [
+    "ALIKE_SIGNS",
     "ARCHIVES",
     "A_LINK",
     "MAX_BACKUP_BYTES",
@@ -46,6 +48,7 @@ __all__ = [
     "PERSONAL_NAMES",
     "PRINCIPALS_FOLDER",
     "PROMPT_CAPS",
+    "SIGN_FORMS",
     "SKILL_HISTORY",
     "UNREVIEWED",
     "AllowedRoots",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import ToolFailure
+from .alike_names import existing_alike
 from .safe_path import SafePath
 
 
@@ -18,20 +19,25 @@ class AllowedRoots:
     scratch: Path
 
     def resolve(self, path: str, field: str = "path") -> SafePath:
-        """Resolve a path; a relative one starts in the workspace. Raises ToolFailure, with `field` in its text, if the
-        path leads outside of both folders."""
+        """Resolve a path; a relative one starts in the workspace. A name that nothing has is that of the only entry
+        which reads the same. Raises ToolFailure, with `field` in its text, if the path leads outside of both
+        folders."""
         if not path or "\0" in path:
             raise ToolFailure(f"{field}: must be a file name, without null bytes", kind="invalid")
         try:
             real = Path(os.path.realpath(self.workspace / path))
+            if (root := self._root_of(real)) is not None and (alike := existing_alike(real, root)) != real:
+                real = Path(os.path.realpath(alike))
         except (OSError, ValueError, RecursionError) as error:  # RecursionError: a chain of a thousand links
             raise ToolFailure(f"{field}: {path!r} cannot be resolved: {error}", kind="invalid") from error
-        if real.is_relative_to(self.workspace):
-            return SafePath(self.workspace, real, str(real.relative_to(self.workspace)))
-        if real.is_relative_to(self.scratch):
-            return SafePath(self.scratch, real, str(real))
-        raise ToolFailure(
-            f"{field}: {path} is outside the folders you may use. Allowed: paths in the workspace {self.workspace} "
-            f"(relative ones start there) and in your scratch folder {self.scratch}",
-            kind="denied",
-        )
+        root = self._root_of(real)
+        if root is None:
+            raise ToolFailure(
+                f"{field}: {path} is outside the folders you may use. Allowed: paths in the workspace {self.workspace} "
+                f"(relative ones start there) and in your scratch folder {self.scratch}",
+                kind="denied",
+            )
+        return SafePath(root, real, str(real.relative_to(root) if root == self.workspace else real))
+
+    def _root_of(self, real: Path) -> Path | None:
+        return next((root for root in (self.workspace, self.scratch) if real.is_relative_to(root)), None)

@@ -26,7 +26,7 @@ from .paths import (
 )
 from .quota import QuotaCheck
 from .replacement import Replaced, replace_text
-from .text_encoding import HEAD_SIZE, utf16_of
+from .text_encoding import HEAD_SIZE, is_utf8, utf16_of
 
 KINDS: tuple[Kind, ...] = ("read", "write")
 
@@ -93,6 +93,12 @@ def _replace(data: bytes, arguments: Mapping[str, Any], shown: str) -> Replaced:
     old, new, every = arguments["old_string"], arguments["new_string"], arguments.get("replace_all", False)
     encoding = utf16_of(data[:HEAD_SIZE])
     if encoding is None:
+        if not new.isascii() and old.isascii() and not is_utf8(data):
+            raise ToolFailure(
+                f"{shown} is not UTF-8, as which new_string would be written; use ASCII in it, or convert the file "
+                "with bash first",
+                kind="invalid",
+            )
         return replace_text(data, old, new, every=every, shown=shown)
     try:
         content = encoding.to_utf8(data)

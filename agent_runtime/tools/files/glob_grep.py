@@ -16,10 +16,12 @@ from agent_common.protocol.authority import Access
 from ...errors import ToolFailure
 from ...ports import ToolContext, ToolSpec
 from ...sandbox import Confinement, SandboxLimits, SandboxSpec
+from ...workspace import SIGN_FORMS
 from ..core.contract import READ_REQUIREMENTS, Output, Tool
 from ..core.envelope import HEAD_LENGTH, spill_text
 from .paths import Kind, authorize_path, describe_path_access, path_aliases
 from .search_worker import MAX_FILE_BYTES, MAX_LINE_LENGTH, MORE_LEFT_OUT
+from .text_forms import forms_in_pattern
 
 GLOB_LIMIT = 1000
 GREP_LIMIT = 200
@@ -36,6 +38,7 @@ KINDS: tuple[Kind, ...] = ("read",)
 
 _EXCLUSION = re.compile(r"(?:^|,)\s*!")
 _CHOICE = re.compile(r"[@+?*!]\([^()]*\|")
+_RANGE = re.compile(r"\{[^{},]*\.\.[^{},]*\}")
 LEFT_OUT_NOTE = "Folders named .backups, .git, .venv, node_modules and __pycache__ are left out unless you name them."
 GLOB_DESCRIPTION = (
     "List files whose path fits a glob pattern: * within a name, ** across folders, {a,b} for choices, [ab] for "
@@ -85,7 +88,7 @@ class FileSearch:
                 limits=SandboxLimits(processes=128),
             ),
             timeout=self.seconds,
-            stdin=json.dumps(request).encode(),
+            stdin=json.dumps({**request, "sign_forms": SIGN_FORMS}).encode(),
             output_limit=ANSWER_LIMIT,
             helper=True,
         )
@@ -132,7 +135,8 @@ def grep_tool(finder: FileSearch) -> Tool:
         if only is not None and not at.is_file():
             raise ToolFailure("path: there is no such file or folder; look for it with glob", kind="invalid")
         include = _relative_pattern(arguments.get("include", "**"), root, "include")
-        request = {"kind": "grep", "root": str(root), "only": only, "pattern": arguments["pattern"], "include": include}
+        pattern = forms_in_pattern(arguments["pattern"])
+        request = {"kind": "grep", "root": str(root), "only": only, "pattern": pattern, "include": include}
         found = await _grep(finder, {**request, "limit": GREP_SPILL_LIMIT}, root, context)
         matches = found["matches"]
         _filter_left_out("grep", found, root, context)
@@ -212,6 +216,8 @@ def _relative_pattern(pattern: str, root: Path, field: str) -> str:
         )
     if _CHOICE.search(inside):
         raise ToolFailure(f"{field}: write {{a,b}} for a choice of texts, not @(a|b)", kind="invalid")
+    if _RANGE.search(inside):
+        raise ToolFailure(f"{field}: .. in braces is no range here; write {{1,2,3}}", kind="invalid")
     return inside
 
 

@@ -49,7 +49,8 @@ WIDE_MARK = b"\xff\xfe\0\0"
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED_CHOICE = re.compile(r"\\[][*?]")
 _BRACES = re.compile(r"(?<!\\)\{((?:\\.|[^{}\\])*,(?:\\.|[^{}\\])*)\}", re.DOTALL)
-_BETWEEN_COMMAS = re.compile(r"(?:\\.|\{[^{}]*\}|\[[^]]*\]|[^,])+", re.DOTALL)
+_BETWEEN_SIGNS = re.compile(r"(?:\\.|\{[^{}]*\}|\[[^]]*\]|[^,|])+", re.DOTALL)
+_ONE_CHOICE = re.compile(r"(?<!\\)\{((?:\\.|[^{},\\])*)\}", re.DOTALL)
 _NEGATED = re.compile(r"(?<!\[)\[\^(?=[^]])")
 """A choice of all but some characters as shells and ripgrep write it; `fnmatch` knows `[!` only."""
 
@@ -81,6 +82,16 @@ def expand_braces(pattern: str) -> list[str]:
     return done
 
 
+def other_reading(pattern: str) -> list[str]:
+    """Return the patterns that other programs see in this one: two in `*.md, *.py`, `*.md|*.py` and `*.md *.py`, and
+    `*.py` in `*.{py}`. Empty if there is nothing else in it."""
+    several = [one.strip() for one in _BETWEEN_SIGNS.findall(pattern) if one.strip()]
+    if len(several) == 1 and all("*" in one for one in pattern.split()):  # a name may have blanks
+        several = pattern.split()
+    plain = [_ONE_CHOICE.sub(r"\1", one) for one in several]
+    return [] if plain == [pattern] else plain
+
+
 def split_pattern(pattern: str) -> list[str]:
     """Split a pattern at its slashes. Without a slash it fits at any depth; one that ends in a slash fits all below."""
     pattern = pattern.removeprefix("./")
@@ -90,9 +101,24 @@ def split_pattern(pattern: str) -> list[str]:
     return parts if "/" in pattern else ["**", *parts]
 
 
+SIGN_FORMS: dict[int, str] = {}
+"""What keyboards have in the place of a quote, blank or dash; the request brings it."""
+
+
+def plain_name(name: str) -> str:
+    """Return the form of a name that all names have that read the same, as the tools that take paths have it."""
+    if name.isascii():
+        return name
+    import unicodedata
+
+    return unicodedata.normalize("NFC", name).translate(SIGN_FORMS)
+
+
 def name_test(part: str, literal: bool | None) -> Test:
-    """Return the test of one name. Brackets are a choice of characters, or stand for themselves if `literal`; None:
-    either of them. A sign after a backslash stands for itself, and then brackets without one are a choice."""
+    """Return the test of one name in its plain form. Brackets are a choice of characters, or stand for themselves if
+    `literal`; None: either of them. A sign after a backslash stands for itself, and then brackets without one are a
+    choice."""
+    part = plain_name(part)
     plain = _ESCAPED.sub(lambda found: f"[{found[1]}]" if found[1] in "[*?" else found[1], part)
     name, choice = plain.replace("[", "[[]"), _NEGATED.sub("[!", plain)
     patterns = [choice] if literal is False or _ESCAPED_CHOICE.search(part) else [name] if literal else [choice, name]
@@ -157,9 +183,9 @@ class Walk:
         self.only = only
         self.excluded = frozenset(excluded)
         self._look_for([pattern])
-        several = [one.strip() for one in _BETWEEN_COMMAS.findall(pattern) if one.strip()]
-        if len(several) > 1 and only is None and next(self.files(), None) is None:  # nor is there a name with a comma
-            self._look_for(several)
+        others = other_reading(pattern) if only is None else []
+        if others and next(self.files(), None) is None:  # nor is there a name with a comma
+            self._look_for(others)
         self.left_out: list[str] = []
 
     def _look_for(self, patterns: Iterable[str]) -> None:
@@ -217,9 +243,9 @@ class Walk:
         literal = {part: test for part, test in self._literal_tests.items() if part in parts}
         tests = [test for pattern, where in zip(self.patterns, at, strict=True) for test in pattern.name_tests(where)]
         for entry in found:
-            name = entry.name
+            name = plain_name(entry.name)
             self._found_literal |= {part for part, test in literal.items() if test(name)}
-            relative = os.path.join(folder, name)
+            relative = os.path.join(folder, entry.name)
             if not _is_folder(entry):
                 if any(test(name) for test in tests):
                     yield relative, None
@@ -402,6 +428,7 @@ def _limit_results(found: Iterator[Any], limit: int, size: Callable[[Any], int])
 
 
 def handle_request(request: dict[str, Any]) -> dict[str, Any]:
+    SIGN_FORMS.update((int(sign), form) for sign, form in request.get("sign_forms", {}).items())
     try:
         return {"glob": glob, "grep": grep}[request["kind"]](request)
     except SearchFault as fault:

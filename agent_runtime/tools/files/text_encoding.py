@@ -1,4 +1,4 @@
-"""Text files in UTF-16 with a byte order mark, as Windows writes them: shown and changed as text, and kept so."""
+"""Text files with a byte order mark, as Windows writes them: shown and changed as text, and kept so."""
 
 from __future__ import annotations
 
@@ -32,3 +32,20 @@ def utf16_of(head: bytes) -> Utf16 | None:
     mark = head[:2]
     name = None if head.startswith(WIDE_MARK) else _MARKS.get(mark)
     return Utf16(mark, name) if name else None
+
+
+def encoded_as(content: str, head: bytes) -> bytes:
+    """Return a text in the encoding of a file that begins so, with its mark; UTF-8 where there is no mark. Lone
+    surrogates are replaced."""
+    data = content.encode(errors="replace")
+    if (encoding := utf16_of(head)) is not None:
+        return encoding.from_utf8(data.removeprefix(codecs.BOM_UTF8))
+    return codecs.BOM_UTF8 + data if head.startswith(codecs.BOM_UTF8) and not data.startswith(codecs.BOM_UTF8) else data
+
+
+def is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -8,15 +8,13 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import chain
 
+from ...workspace import ALIKE_SIGNS
+
 MAX_CLUSTER = 32
 """Signs of a character with its marks, which are sorted in the square of their number."""
-_ALIKE = (
-    "'\u00b4\u02bc\u2018\u2019\u201a\u201b\u2032",
-    '"\u201c\u201d\u201e\u201f\u2033',
-    " \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000",
-    "-\u2010\u2011\u2012\u2013\u2014\u2015\u2212",
-)
-_CLASSES = {sign: f"[{re.escape(group)}]" for group in _ALIKE for sign in group}
+MAX_PATTERN = 1000
+"""Characters of a regular expression of which other forms are looked for."""
+_CLASSES = {sign: f"[{re.escape(group)}]" for group in ALIKE_SIGNS for sign in group}
 _HANGUL = re.compile("[\u1100-\u1112][\u1161-\u1175][\u11a8-\u11c2]?")
 """A syllable in its letters, none of which counts as a mark."""
 _COMPOSED = (range(0xC0, 0x3400), range(0xF900, 0xFFFF), range(0x2F800, 0x2FA20))
@@ -55,6 +53,21 @@ def form_of(cluster: str) -> str:
     apart = unicodedata.normalize("NFD", cluster)
     forms = dict.fromkeys((cluster, unicodedata.normalize("NFC", cluster), apart, *_single_signs().get(apart, ())))
     return re.escape(cluster) if len(forms) == 1 else f"(?:{'|'.join(map(re.escape, forms))})"
+
+
+def forms_in_pattern(pattern: str) -> str:
+    """Return a regular expression that also finds the other forms of what is not ASCII in it. Choices of characters
+    stay as they are, and so does a pattern that is very long."""
+    if pattern.isascii() or len(pattern) > MAX_PATTERN:
+        return pattern
+    found: list[str] = []
+    in_choice = escaped = False
+    for sign in unicodedata.normalize("NFC", pattern):
+        found.append(sign if sign.isascii() or in_choice or escaped else form_of(sign))
+        if not escaped and sign in "[]":
+            in_choice = sign == "["
+        escaped = sign == "\\" and not escaped
+    return "".join(found)
 
 
 @cache

@@ -8,8 +8,9 @@ from typing import Any
 
 from agent_common.protocol import Folders, RequirementSet
 
+from ...errors import ToolFailure
 from ...ports import ToolContext, ToolSpec
-from ...workspace import FileBackups, PathLocks
+from ...workspace import FileBackups, PathLocks, SafePath
 from ..core.contract import WORKSPACE_AND_SCRATCH, Output, Tool
 from .paths import (
     PATH_PARAMETER,
@@ -18,10 +19,12 @@ from .paths import (
     authorize_path,
     backing_up,
     describe_path_access,
+    read_bounded,
     resolve_path,
     too_large_error,
 )
 from .quota import QuotaCheck
+from .text_encoding import HEAD_SIZE, encoded_as, is_utf8, utf16_of
 
 KINDS: tuple[Kind, ...] = ("write",)
 
@@ -57,9 +60,26 @@ def write_tool(locks: PathLocks, quota: QuotaCheck, backups: FileBackups) -> Too
 
 def _write(arguments: Mapping[str, Any], context: ToolContext, locks: PathLocks, backups: FileBackups) -> Output:
     at = authorize_path("write", KINDS, arguments["path"], context)
-    data = arguments["content"].encode(errors="replace")
-    if len(data) > TEXT_LIMIT:
-        raise too_large_error("content", len(data))
-    with locks.thread_lock(at.path), backing_up(backups, at, data, context) as kept:
-        created = at.write_atomically(data)
+    if (size := len(arguments["content"].encode(errors="replace"))) > TEXT_LIMIT:
+        raise too_large_error("content", size)
+    with locks.thread_lock(at.path):
+        data = _as_before(arguments["content"], at)
+        with backing_up(backups, at, data, context) as kept:
+            created = at.write_atomically(data)
     return Output({"path": at.shown, "bytes": len(data), "created": created}, metadata=kept.metadata())
+
+
+def _as_before(content: str, at: SafePath) -> bytes:
+    """Return the content in the encoding of the file that it replaces. Raises ToolFailure where it has what `read`
+    shows in the place of bytes that are no text: they would be lost."""
+    if not at.path.is_file():
+        return content.encode(errors="replace")
+    with at.open() as file:
+        head = file.read(HEAD_SIZE)
+    if "\ufffd" in content and utf16_of(head) is None and not is_utf8(read_bounded(at)):
+        raise ToolFailure(
+            f"{at.shown} is not UTF-8, and content has \ufffd where its other bytes are, which would be lost; change a "
+            "part with edit, which keeps them, or convert the file with bash first",
+            kind="invalid",
+        )
+    return encoded_as(content, head)

@@ -84,6 +84,30 @@ def rewound_turn(agent: Runtime, session: str, name: str) -> None:
     assert reply.status_code == 202, reply.text
 
 
+def finished(output: Any, type: str = "tool-read", **more: Any) -> dict[str, Any]:
+    return {"type": type, "toolCallId": fresh("c"), "state": "output-available", "input": {}, "output": output, **more}
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        [finished({"content": "x" * 200_000})] * 45,
+        [finished({"rows": [[1, 2, 3]] * 60_000}, "dynamic-tool", toolName="docs__search")],
+        [finished({"answers": [["blue"]]}, "tool-question"), finished("x" * 7_000_000)] * 2,
+    ],
+    ids=["nine megabytes", "240,000 values", "two of seven megabytes"],
+)
+def test_a_page_approves_with_a_message_that_repeats_the_results_of_a_long_turn(
+    agent: Runtime, before: list[dict[str, Any]]
+) -> None:
+    session, name = asking(agent), fresh("made")
+    ask(agent, session, f"touch {name}")
+    page = approved(assistant(agent, session))
+    reply = post_page(agent, session, {**page, "parts": [*before, *page["parts"]]})
+    assert (reply.status_code, reply.json().get("response")) == (200, "done"), reply.text[:300]
+    assert made(agent, name)
+
+
 @pytest.mark.parametrize("then", [next_turn, rewound_turn])
 @pytest.mark.parametrize("decision", ["once", "reject"])
 def test_an_old_answer_runs_nothing_in_a_later_turn(

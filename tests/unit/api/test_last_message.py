@@ -48,6 +48,35 @@ def test_all_but_the_old_messages_is_kept(
     assert json.loads(bytes(read(raw, size, short=short).body)) == {**body, "messages": messages[-1:]}
 
 
+RESULT = {"type": "tool-read", "toolCallId": "c1", "state": "output-available", "output": {"deep": [["x" * 500]]}}
+APPROVED = {**RESULT, "state": "approval-responded", "approval": {"id": "a", "approved": True}}
+CHOSEN = {**RESULT, "type": "tool-question", "output": [["blue"]]}
+TOLD = {"type": "data-x", "data": '{"type":"tool-read", "parts": [1, 2]', "parts": [RESULT]}
+LEFT_OUT = {"type": "tool"}
+
+
+@given(
+    parts=st.lists(st.sampled_from([RESULT, APPROVED, CHOSEN, {**CHOSEN, "type": "dynamic-tool"}, TOLD]), max_size=6),
+    old=st.lists(st.just({"role": "assistant", "parts": [RESULT, APPROVED]}), max_size=2),
+    size=st.sampled_from([1, 2, 5, 64, 5000]),
+    indent=st.sampled_from([None, 1]),
+)
+def test_calls_that_answer_nothing_are_left_out(
+    parts: list[dict[str, Any]], old: list[Any], size: int, indent: int | None
+) -> None:
+    raw = json.dumps({"messages": [*old, {"parts": parts, "role": "assistant"}]}, indent=indent).encode()
+    [last] = json.loads(bytes(read(raw, size).body))["messages"]
+    calls = [RESULT, {**CHOSEN, "type": "dynamic-tool"}]
+    assert last == {"parts": [LEFT_OUT if part in calls else part for part in parts], "role": "assistant"}
+
+
+def test_results_do_not_count_towards_the_size_of_a_message() -> None:
+    raw = json.dumps({"messages": [{"parts": [RESULT] * 100 + [APPROVED] + [RESULT] * 100}]}).encode()
+    [last] = json.loads(bytes(read(raw, 1000, 8_000).body))["messages"]
+    assert last["parts"].count(LEFT_OUT) == 200
+    assert APPROVED in last["parts"]
+
+
 @given(body=value, size=st.sampled_from([1, 3, 5000]), short=st.sampled_from([0, SHORT_BODY]))
 def test_any_other_document_stays_as_it_is(body: Any, size: int, short: int) -> None:
     raw = json.dumps({"message": body, "nested": {"messages": [1, 2]}}).encode()

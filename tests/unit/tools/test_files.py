@@ -338,3 +338,67 @@ async def test_what_is_marked_as_utf_16_and_is_none_is_told(call: Call, context:
     put(context, "f", b"\xff\xfea")
     assert "not valid UTF-16" in ((await call("read", path="f")).error_text or "")
     assert "not valid UTF-16" in ((await call("edit", path="f", old_string="a", new_string="b")).error_text or "")
+
+
+MARKED = {"utf-8 with a mark": "utf-8-sig", "utf-16": "utf-16-le", "utf-16 of other machines": "utf-16-be"}
+
+
+@pytest.mark.parametrize("encoding", MARKED.values(), ids=MARKED.keys())
+async def test_a_file_that_is_written_anew_keeps_its_encoding(call: Call, context: ToolContext, encoding: str) -> None:
+    mark = "\ufeff" if encoding.startswith("utf-16") else ""
+    put(context, "notes.txt", f"{mark}old".encode(encoding))
+    await call("write", path="notes.txt", content="n\u00e9w\n")
+    assert got(context, "notes.txt") == f"{mark}n\u00e9w\n".encode(encoding)
+    await call("write", path="other.txt", content="n\u00e9w\n")
+    assert got(context, "other.txt") == "n\u00e9w\n".encode()
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "mac-roman"])
+async def test_text_of_other_encodings_is_not_lost_and_not_mixed(
+    call: Call, context: ToolContext, encoding: str
+) -> None:
+    before = "caf\u00e9\nx = 1\n".encode(encoding)
+    put(context, "old.txt", before)
+    shown = (await call("read", path="old.txt")).data["content"]
+    assert "\ufffd" in shown
+    written = await call("write", path="old.txt", content=shown)
+    edited = await call("edit", path="old.txt", old_string="x = 1", new_string='x = "\u00fc"')
+    for result in (written, edited):
+        assert "old.txt is not UTF-8" in (result.error_text or "")
+    assert got(context, "old.txt") == before
+    await call("edit", path="old.txt", old_string="x = 1", new_string="x = 2")
+    assert got(context, "old.txt") == before.replace(b"1", b"2")
+    await call("write", path="old.txt", content="caf\u00e9\n")
+    assert got(context, "old.txt") == "caf\u00e9\n".encode()
+
+
+ALIKE = {
+    "an accent in parts": ("Capture d\u2019e\u0301cran.md", "Capture d'\u00e9cran.md"),
+    "a blank of another width": ("Shot 9.00.00\u202fAM.md", "Shot 9.00.00 AM.md"),
+    "a dash": ("2025\u20132026.md", "2025-2026.md"),
+    "in parts asked for": ("\u00fcber.md", "u\u0308ber.md"),
+    "its folder": ("e\u0301t\u00e9/notes.md", "\u00e9t\u00e9/notes.md"),
+}
+
+
+@pytest.mark.parametrize(("there", "asked"), ALIKE.values(), ids=ALIKE.keys())
+async def test_a_name_that_reads_the_same_is_found(call: Call, context: ToolContext, there: str, asked: str) -> None:
+    if folder := there.rpartition("/")[0]:
+        (context.workspace / folder).mkdir()
+    put(context, there, b"one\n")
+    assert (await call("read", path=asked)).data["content"] == "one\n"
+    await call("edit", path=asked, old_string="one", new_string="two")
+    await call("write", path=asked, content="three\n")
+    assert got(context, there) == b"three\n"
+    names = [str(one.relative_to(context.workspace)) for one in context.workspace.rglob("*.md")]
+    assert [name for name in names if not name.startswith(".backups/")] == [there]
+
+
+async def test_a_name_is_its_own_before_it_is_one_that_reads_the_same(call: Call, context: ToolContext) -> None:
+    put(context, "it\u2019s.md", b"curly\n")
+    put(context, "it's.md", b"straight\n")
+    put(context, "it\u2032s.md", b"prime\n")
+    assert (await call("read", path="it's.md")).data["content"] == "straight\n"
+    (context.workspace / "it's.md").unlink()
+    which = await call("read", path="it's.md")
+    assert "does not exist" in (which.error_text or "")

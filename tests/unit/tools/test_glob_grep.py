@@ -15,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_runtime.tools.files import search_worker
+from agent_runtime.tools.files.text_forms import forms_in_pattern
+from agent_runtime.workspace import SIGN_FORMS
 
 
 @pytest.fixture
@@ -47,7 +49,8 @@ def tree(tmp_path: Path) -> Path:
 
 
 def glob(root: Path, pattern: str, limit: int = 1000) -> dict[str, Any]:
-    return search_worker.handle_request({"kind": "glob", "root": str(root), "pattern": pattern, "limit": limit})
+    request = {"kind": "glob", "root": str(root), "pattern": pattern, "limit": limit, "sign_forms": SIGN_FORMS}
+    return search_worker.handle_request(request)
 
 
 def grep(root: Path, pattern: str, **more: Any) -> dict[str, Any]:
@@ -170,6 +173,11 @@ BRACKETS = [
     ("[id].css,[id].tsx", ["src/pages/[id].tsx"]),
     ("*,*.txt", ["odd/{a,b}.txt"]),
     ("odd/{[a],b}.txt", []),
+    ("data/a*.csv odd/m*", ["data/a1.csv", "odd/my file.txt"]),
+    ("data/*.csv|odd/m*", ["data/a1.csv", "data/b1.csv", "odd/my file.txt"]),
+    ("data/*.{csv}", ["data/a1.csv", "data/b1.csv"]),
+    ("{odd}/{my file}.*", ["odd/my file.txt"]),
+    ("my d*", []),
 ]
 
 
@@ -185,6 +193,46 @@ def web_tree(tmp_path: Path) -> Path:
 def test_brackets_are_a_name_where_one_is_written_so(web_tree: Path, pattern: str, found: list[str]) -> None:
     assert glob(web_tree, pattern)["entries"] == found
     assert [match["path"] for match in grep(web_tree, "of", include=pattern)["matches"]] == found
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern"),
+    [
+        ("u\u0308ber.md", "\u00fcber.md"),
+        ("\u00fcber.md", "u\u0308*"),
+        ("Shot 9.00\u202fAM.md", "Shot* AM.*"),
+        ("it\u2019s [1].md", "it's [1].md"),
+        ("{e\u0301}.md", "{\u00e9}.md"),
+        ("e\u0301t\u00e9/a.md", "**/[\u00e0-\u00ff]t\u00e9/*.md"),
+    ],
+)
+def test_names_are_found_in_other_forms_of_their_signs(tmp_path: Path, name: str, pattern: str) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("a\n")
+    assert glob(tmp_path, pattern)["entries"] == [name]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "lines"),
+    [
+        ("M\u00fcller", [1, 2]),
+        ("Mu\u0308ller", [1, 2]),
+        ("M\u00fc+ller", [1, 2, 3]),
+        ("M[\u00fc]ller", [1]),
+        ("(?i)M\u00dcLLER", [1, 2]),
+        ("\u2019s", [4, 5]),
+        ("...\u00fc", [2]),
+        ("\\[\u00fc]", [6]),
+    ],
+)
+def test_lines_are_found_in_other_forms_of_their_signs(tmp_path: Path, pattern: str, lines: list[int]) -> None:
+    told = ["M\u00fcller", "xyzMu\u0308ller", "M\u00fc\u00fcller", "it\u2019s", "it's", "[u\u0308]"]
+    (tmp_path / "a.txt").write_text("\n".join(told))
+    assert [match["line"] for match in grep(tmp_path, forms_in_pattern(pattern))["matches"]] == lines
+
+
+def test_a_pattern_of_marks_costs_little() -> None:
+    assert forms_in_pattern("\u0301" * 100_000) == "\u0301" * 100_000
 
 
 @given(

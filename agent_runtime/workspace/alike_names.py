@@ -1,0 +1,58 @@
+"""Names that read the same: other quotes, blanks and dashes, and signs composed or in parts, as macOS writes them.
+
+A model reads such a name in a listing and writes it as people type it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import unicodedata
+from pathlib import Path
+
+ALIKE_SIGNS = (
+    "'\u00b4\u02bc\u2018\u2019\u201a\u201b\u2032",
+    '"\u201c\u201d\u201e\u201f\u2033',
+    " \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000",
+    "-\u2010\u2011\u2012\u2013\u2014\u2015\u2212",
+)
+"""Groups of signs that read the same, each with the one that keyboards have in front."""
+SIGN_FORMS = {ord(sign): group[0] for group in ALIKE_SIGNS for sign in group[1:]}
+"""For `str.translate`: what keyboards have in the place of a sign."""
+MAX_ENTRIES = 10_000
+"""Of a folder, that are compared."""
+MAX_NAME = 255
+"""Characters of a name; no file system has a longer one."""
+
+
+def plain_name(name: str) -> str:
+    """Return the form of a name that all names have that read the same."""
+    return name if name.isascii() else unicodedata.normalize("NFC", name).translate(SIGN_FORMS)
+
+
+def existing_alike(path: Path, root: Path) -> Path:
+    """Return the path with the names below the root as the folders have them, where exactly one entry reads the same.
+    What exists as it is named stays, and so do new names. Links are not followed."""
+    found, parts = root, path.parts[len(root.parts) :]
+    for at, part in enumerate(parts):
+        exact = found / part
+        if not os.path.lexists(exact):
+            alike = _entries_alike(found, part)
+            if len(alike) != 1:
+                return found.joinpath(*parts[at:])
+            exact = found / alike[0]
+        found = exact
+    return found
+
+
+def _entries_alike(folder: Path, name: str) -> list[str]:
+    has_forms = not name.isascii() or any(group[0] in name for group in ALIKE_SIGNS)
+    if not has_forms or len(name) > MAX_NAME:
+        return []
+    wanted = plain_name(name)
+    try:
+        with os.scandir(folder) as listing:
+            names = [entry.name for entry in itertools.islice(listing, MAX_ENTRIES)]
+    except OSError:
+        return []
+    return [one for one in names if plain_name(one) == wanted]
