@@ -38,7 +38,7 @@ KINDS: tuple[Kind, ...] = ("read",)
 
 _EXCLUSION = re.compile(r"(?:^|,)\s*!")
 _CHOICE = re.compile(r"[@+?*!]\([^()]*\|")
-_RANGE = re.compile(r"\{[^{},]*\.\.[^{},]*\}")
+_RANGE = re.compile(r"\{-?\w{1,9}\.\.-?\w{1,9}(?:\.\.|\})")
 LEFT_OUT_NOTE = "Folders named .backups, .git, .venv, node_modules and __pycache__ are left out unless you name them."
 GLOB_DESCRIPTION = (
     "List files whose path fits a glob pattern: * within a name, ** across folders, {a,b} for choices, [ab] for "

@@ -208,6 +208,7 @@ async def test_searches_that_cannot_be(house: House) -> None:
         ("glob", {"pattern": "!*.test.ts"}, "pattern: ! excludes nothing here"),
         ("grep", {"pattern": "x", "include": "*.ts, !*.test.ts"}, "include: ! excludes nothing here"),
         ("grep", {"pattern": "x", "include": "*.@(ts|tsx)"}, "include: write {a,b}"),
+        ("glob", {"pattern": "part-{1..3}.txt"}, "pattern: .. in braces is no range here"),
     ]:
         result = await house.call(name, **arguments)
         assert told in (result.error_text or "")
