@@ -48,6 +48,8 @@ _RESETS = (
 )
 _EPOCH, _EPOCH_MS = 1e9, 1e11
 """A larger number is no duration but a moment, in seconds or milliseconds."""
+_BEYOND_COUNT = 1e18
+"""No time is that long, nor a moment in nanoseconds that late. An integer of JSON may be larger than any float."""
 
 
 def wait_of(headers: Mapping[str, str], report: ErrorReport, *, limited: bool) -> float | None:
@@ -97,7 +99,7 @@ def retry_after(value: str | None) -> float | None:
         return _seconds_in(value)
     try:
         when = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return _seconds_until(when)
 
@@ -152,7 +154,7 @@ def _duration(value: Any, unit: float) -> float | None:
         parts = [_duration(value.get(name, 0), unit) for name, unit in (("seconds", 1.0), ("nanos", 1e-9))]
         return sum(part for part in parts if part is not None) if "seconds" in value else None
     if isinstance(value, int | float):
-        return max(0.0, value * unit) if math.isfinite(value) else None
+        return max(0.0, value * unit) if abs(value) < _BEYOND_COUNT else None
     if not isinstance(value, str):
         return None
     if value.strip() and not _DURATION.sub("", value.strip()):

@@ -83,6 +83,9 @@ def openai(message: str, param: str | None = None, code: str | None = None) -> d
                 " message(s)."), {"user_after_tool": False, "two_users": False}),
         (openai("user and assistant roles should be alternating."), {"user_after_tool": False, "two_users": False}),
         (openai("Tool call id was call_0 but must be a-z, A-Z, 0-9, with a length of 9."), {"call_ids": "nine"}),
+        ({"error": {"message": "Provider returned error", "code": 400, "metadata": {
+            "raw": "Tool call id was call_0 but must be a-z, A-Z, 0-9, with a length of 9.",
+        }}}, {"call_ids": "nine"}),
         (openai("Invalid 'messages[2].tool_calls[0].id': string too long. Expected a string with maximum length 40.",
                 "messages[2].tool_calls[0].id", "string_above_max_length"), {"call_ids": "short"}),
         (openai("messages.1.content.0.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'"),

@@ -1,0 +1,44 @@
+"""Requests that a provider refuses, and how they are sent again, over a real socket."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from agent_runtime.errors import ModelError
+from agent_runtime.ports import ModelRequest, TextPiece
+from agent_testing import Raw, Say, ScriptedProvider
+
+from .test_model import client_of, collect, events
+
+CALLED = [
+    b'{"role":"user","content":"go"}',
+    b'{"role":"assistant","content":null,"tool_calls":[{"id":"call_0","type":"function","function":'
+    b'{"name":"read","arguments":"{}"}}]}',
+    b'{"role":"tool","tool_call_id":"call_0","content":"text"}',
+]
+
+
+def refusal(message: str, status: int = 400, **more: Any) -> Raw:
+    body = json.dumps({"error": {"message": message, "code": status, **more}})
+    return Raw((body,), status, {"content-type": "application/json"})
+
+
+async def test_what_a_gateway_passes_on_as_a_text_teaches() -> None:
+    raw = "Tool call id was call_0 but must be a-z, A-Z, 0-9, with a length of 9."
+    refused = refusal("Provider returned error", metadata={"raw": raw, "provider_name": "X"})
+    with ScriptedProvider([refused, Say("ok")]) as provider:
+        async with client_of(provider.url) as (client, _):
+            assert (await collect(client, ModelRequest("m", CALLED)))[0] == TextPiece("ok")
+        ids = [asked.json["messages"][2]["tool_call_id"] for asked in provider.completions]
+    assert ids[0] == "call_0"
+    assert len(ids[1]) == 9
+
+
+@pytest.mark.parametrize("code", ["\u00b2", "9" * 5000, 10**400])
+async def test_an_error_within_an_answer_may_have_any_code(code: object) -> None:
+    event = json.dumps({"error": {"message": "engine dead", "code": code, "retry_after": code}})
+    with pytest.raises(ModelError, match="engine dead"):
+        await events(Raw((f"data: {event}\n\n",)))
