@@ -34,7 +34,8 @@ class Profile(Peer):
     null_content: bool | None = None
     """Whether the content beside calls may be null; otherwise it is an empty text."""
     call_ids: Literal["any", "short", "nine"] | None = None
-    """Ids of calls that it takes. `short`: at most 40 letters, digits, `_` and `-`; `nine`: nine letters and digits."""
+    """Ids of calls that it takes. `short`: at most 40 letters, digits, `_` and `-`; `nine`: nine letters and digits. An
+    id that comes again in a request is numbered for all models."""
     tools_with_calls: bool | None = None
     """Whether tools must be declared as long as the history has calls."""
     description_limit: int | None = Field(default=None, gt=0)

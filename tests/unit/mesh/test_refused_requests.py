@@ -42,3 +42,20 @@ async def test_an_error_within_an_answer_may_have_any_code(code: object) -> None
     event = json.dumps({"error": {"message": "engine dead", "code": code, "retry_after": code}})
     with pytest.raises(ModelError, match="engine dead"):
         await events(Raw((f"data: {event}\n\n",)))
+
+
+async def test_ids_of_calls_that_come_again_in_each_turn_are_numbered() -> None:
+    with ScriptedProvider(otherwise=Say("ok")) as provider:
+        provider.script.refuse(
+            lambda body: len(set(ids := result_ids(body))) < len(ids),
+            refusal("messages.1.content.1: `tool_use` ids must be unique"),
+        )
+        async with client_of(provider.url) as (client, _):
+            for turns in (1, 2, 3):
+                assert (await collect(client, ModelRequest("m", CALLED * turns)))[0] == TextPiece("ok")
+        sent = [result_ids(asked.json) for asked in provider.completions]
+    assert sent == [["call_0"], ["call_0", "call_0_2"], ["call_0", "call_0_2", "call_0_3"]]
+
+
+def result_ids(body: dict[str, Any]) -> list[str]:
+    return [message["tool_call_id"] for message in body["messages"] if message["role"] == "tool"]
