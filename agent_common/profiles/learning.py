@@ -36,15 +36,14 @@ _OF_A_VALUE = re.compile(
 _REFUSED_CODES = frozenset(("unsupported_parameter", "unknown_parameter", "unsupported_value", "extra_forbidden"))
 _OF_CHOICES = re.compile(r"\b(?:none|auto|required|any|named)\b", re.IGNORECASE)
 """Words about what may be chosen, and not about the choice itself."""
+_AUTO = {"tool_choice_none": False}
 _PARAMETERS: dict[str, Callable[[str], dict[str, Any]]] = {
     "stream_options": lambda _: {"stream_options": False},
     "max_tokens": lambda words: {
         "output_limit": "max_completion_tokens" if "max_completion_tokens" in words else "none"
     },
     "max_completion_tokens": lambda _: {"output_limit": "max_tokens"},
-    "tool_choice": lambda words: (
-        {"tool_choice_none": False} if _OF_CHOICES.search(words) is not None else {"tool_choice": False}
-    ),
+    "tool_choice": lambda words: _AUTO if _OF_CHOICES.search(words) is not None else {"tool_choice": False},
     "temperature": lambda _: {"temperature": False},
     "prompt_cache_key": lambda _: {"prompt_cache_key": False},
     "reasoning_content": lambda _: {"reasoning": "never", "reasoning_required": False},
@@ -105,9 +104,9 @@ _WORDINGS: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = tuple(
         }),
         (r"tool_choice\W.{0,80}(?:'none'|should be|supported values|none is not one of|only supports \W?auto)"
          r"|\bnone\W{1,3}tool choice.{0,20}\bnot\b|(?:invalid|unsupported).{0,20}tool_?choice\W{1,3}none\b"
-         r"|tool_?choice\W{1,3}none\b.{0,20}\bnot\b", {
-            "tool_choice_none": False,
-        }),
+         r"|tool_?choice\W{1,3}none\b.{0,20}\bnot\b", _AUTO),
+        (r"\b(?:support\w*|unsupported|invalid)\b.{0,20}tool_?choice\W{1,3}value\b"
+         r"|tool_?choice\W{1,3}value\W{1,3}(?:is )?not\b|\b(?:invalid )?value (?:for|of) .{0,3}tool_?choice\b", _AUTO),
         (r"\btemperature\W.{0,40}\bonly (?:be set to|the default|\d)|(?:only|default|fixed).{0,30}\btemperature of \d"
          r"|\btemperature\W.{0,30}(?:must be|should be|fixed (?:at|to)|has to be) (?:exactly |equal to |set to )?+"
          r"[\d.]++(?! ?(?:and|or|to|-|<))|\btemperature\b.{0,20}\bcannot both\b", {
@@ -149,6 +148,8 @@ def lesson_of(status: int, report: ErrorReport, sent: Profile) -> Profile | None
         return None
     if changes.get("reasoning") == "turn" and sent.reasoning in ("turn", "never"):
         changes = {"reasoning": "never"}  # what is refused was not of an earlier turn
+    if changes == _AUTO and sent.tool_choice_none is False and _OF_CHOICES.search(report.message) is None:
+        changes = {"tool_choice": False}  # what is refused was `auto`
     if changes.get("kept_fields") == "turn" and sent.kept_fields is False:
         return None
     learnt = Profile.model_validate(changes)

@@ -229,6 +229,25 @@ def test_signed_reasoning_that_is_refused_stays_out_of_later_turns_then_of_all(m
     assert lesson_of(400, report, Profile(reasoning="never")) is None
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "No endpoints found that support the provided 'tool_choice' value. To learn more about provider routing, visit:"
+        " https://openrouter.ai/docs/provider-routing",
+        "The provided tool_choice value is not supported by this model",
+        "Unsupported tool_choice value",
+        "Invalid value for 'tool_choice'",
+        "This value of `tool_choice` is not available",
+    ],
+)
+def test_a_choice_of_tools_that_is_refused_becomes_auto_then_none_is_named(message: str) -> None:
+    report = read_error_body(to_json(openai(message)))
+    for status in (400, 404, 422):
+        assert lesson_of(status, report, Profile()) == Profile(tool_choice_none=False)
+        assert lesson_of(status, report, Profile(tool_choice_none=False)) == Profile(tool_choice=False)
+        assert lesson_of(status, report, Profile(tool_choice_none=False, tool_choice=False)) is None
+
+
 def test_a_signature_that_is_refused_brings_none_back_where_none_is_taken() -> None:
     report = read_error_body(to_json(openai("Invalid thought_signature")))
     assert lesson_of(400, report, Profile(kept_fields=True)) == Profile(kept_fields="turn")

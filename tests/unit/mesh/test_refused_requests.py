@@ -44,6 +44,26 @@ async def test_an_error_within_an_answer_may_have_any_code(code: object) -> None
         await events(Raw((f"data: {event}\n\n",)))
 
 
+TOOLS = b'[{"type":"function","function":{"name":"read"}}]'
+NO_CHOICE = (
+    "No endpoints found that support the provided 'tool_choice' value. To learn more about provider routing, visit:"
+    " https://openrouter.ai/docs/provider-routing"
+)
+
+
+@pytest.mark.parametrize(
+    ("taken", "sent"),
+    [((None, "auto"), ["none", "auto", "auto", "auto"]), ((None,), ["none", "auto", None, None, None])],
+)
+async def test_a_choice_of_tools_that_no_provider_takes_is_not_sent(taken: tuple[Any], sent: list[Any]) -> None:
+    with ScriptedProvider(otherwise=Say("ok")) as provider:
+        provider.script.refuse(lambda body: body.get("tool_choice") not in taken, refusal(NO_CHOICE, 404))
+        async with client_of(provider.url) as (client, _):
+            for choice in ("none", "none", "auto"):
+                assert (await collect(client, ModelRequest("m", CALLED, TOOLS, choice)))[0] == TextPiece("ok")
+        assert [asked.json.get("tool_choice") for asked in provider.completions] == sent
+
+
 async def test_ids_of_calls_that_come_again_in_each_turn_are_numbered() -> None:
     with ScriptedProvider(otherwise=Say("ok")) as provider:
         provider.script.refuse(
