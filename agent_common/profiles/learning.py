@@ -122,6 +122,10 @@ _WORDINGS: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = tuple(
          r"|requires? .{0,3}tools\b.{0,20}(?:specified|provided|defined|set)\b", {
             "tools_with_calls": True,
         }),
+        (r"\bproperty (?:keys?|names?)\b.{0,80}\b(?:match|pattern)\b"
+         r"|(?:schema|parameters|properties)\b.{0,80}\b(?:invalid|illegal) (?:property|parameter|argument) name", {
+            "argument_names": "plain",
+        }),
         (r"(?:one|any|all)Of.{0,100}top level", {"tool_schemas": "object"}),
         (r"unknown name.{0,80}(?:function_?declarations|tools)\b"
          r"|(?:function_?declarations?\b.{0,40}\bparameters|input_?schema|schema for function|schema with types?)\b"

@@ -11,7 +11,7 @@ from pydantic_core import from_json, to_json  # noqa: TID251  messages of our ow
 
 from ..protocol import Profile
 from .call_ids import with_accepted_ids
-from .tool_schemas import fitted_schema
+from .tool_schemas import fitted_schema, with_plain_names
 
 _ASSISTANT, _TOOL, _USER = b'{"role":"assistant"', b'{"role":"tool"', b'{"role":"user"'
 _NULL_CONTENT = b'{"role":"assistant","content":null'
@@ -40,6 +40,8 @@ def accepted_tools(tools: bytes | None, messages: Sequence[bytes], profile: Prof
         return _tools_of_calls(messages) if profile.tools_with_calls else None
     if profile.tool_schemas not in (None, "any"):
         tools = _with_schemas(tools, profile.tool_schemas)
+    if profile.argument_names == "plain":
+        tools = _with_names(tools)
     if profile.description_limit is not None:
         tools = _with_short_descriptions(tools, profile.description_limit)
     return tools
@@ -94,6 +96,17 @@ def _with_schemas(tools: bytes, rule: Literal["object", "plain"]) -> bytes:
     definitions: list[dict[str, Any]] = from_json(tools)
     for function in _functions(definitions):
         function["parameters"] = fitted_schema(function.get("parameters") or {}, rule)
+    return to_json(definitions)
+
+
+@lru_cache(maxsize=_CACHED_TOOLS)
+def _with_names(tools: bytes) -> bytes:
+    definitions: list[dict[str, Any]] = from_json(tools)
+    for function in _functions(definitions):
+        schema: dict[str, Any] = function.get("parameters") or {}
+        text, fitted = with_plain_names(function.get("description") or "", schema)
+        if fitted is not schema:
+            function |= {"description": text, "parameters": fitted}
     return to_json(definitions)
 
 

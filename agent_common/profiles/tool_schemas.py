@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal, cast
+
+from pydantic_core import to_json
 
 from ..protocol import is_object
 
@@ -17,6 +20,7 @@ _PLAIN = frozenset((
     "maxLength", "pattern",
 ))
 # fmt: on
+_PLAIN_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _FORMATS = ("enum", "date-time")
 Schema = dict[str, Any]
 
@@ -31,6 +35,20 @@ def fitted_schema(schema: Schema, rule: SchemaRule) -> Schema:
         return schema
     fitted = _with_object_at_top(schema)
     return _Plain(schema).reduced(fitted) if rule == "plain" else fitted
+
+
+def with_plain_names(description: str, schema: Schema) -> tuple[str, Schema]:
+    """Return the description and the schema of a tool without the arguments whose names Claude refuses. The description
+    then has them, because the tool still takes them."""
+    properties = _object(schema.get("properties"))
+    odd = {name: one for name, one in properties.items() if not _PLAIN_NAME.fullmatch(name)}
+    if not odd:
+        return description, schema
+    kept = {name: one for name, one in properties.items() if name not in odd}
+    required = [name for name in _list(schema.get("required")) if isinstance(name, str) and name in kept]
+    rest = {name: value for name, value in schema.items() if name != "required"}
+    described = "\n\n".join(filter(None, (description, f"Further arguments: {to_json(odd).decode()}")))
+    return described, {**rest, "properties": kept, **({"required": required} if required else {})}
 
 
 def _with_object_at_top(schema: Schema) -> Schema:

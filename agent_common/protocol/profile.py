@@ -43,6 +43,9 @@ class Profile(Peer):
     tool_schemas: Literal["any", "object", "plain"] | None = None
     """Schemas of tools that it takes. `object`: no alternatives at the top; `plain`: no references, and no keywords but
     OpenAPI's. Others are converted. Null means `any`."""
+    argument_names: Literal["any", "plain"] | None = None
+    """Names of a tool's arguments that it takes. `plain`: at most 64 letters, digits, `_`, `-` and `.`; an argument
+    with another name is described in words. Null means `any`."""
     reasoning: Literal["always", "turn", "never"] | None = None
     """When its own reasoning is sent back: with each message, within the turn, or never. Null means `always`."""
     reasoning_required: bool | None = None

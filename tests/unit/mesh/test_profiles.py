@@ -165,6 +165,14 @@ def openai(message: str, param: str | None = None, code: str | None = None) -> d
          {"tool_schemas": "plain"}),
         (openai("tools.0.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12"),
          {"tool_schemas": "plain"}),
+        (openai("tools.0.custom.input_schema.properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'"),
+         {"argument_names": "plain"}),
+        (openai("litellm.BadRequestError: BedrockException - {\"message\":\"tools.3.input_schema.properties: Property"
+                " keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'\"}"), {"argument_names": "plain"}),
+        (openai("Invalid schema for function 'x': property name '$filter' must match '^[a-zA-Z0-9_.-]+$'"),
+         {"argument_names": "plain"}),
+        (openai("* GenerateContentRequest.tools[0].function_declarations[0].parameters.properties: Invalid property"
+                " name: $filter"), {"argument_names": "plain"}),
     ],
 )  # fmt: skip
 def test_a_refusal_that_names_what_is_refused_teaches(body: dict[str, Any], lesson: dict[str, Any]) -> None:

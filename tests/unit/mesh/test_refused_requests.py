@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -62,6 +63,37 @@ async def test_a_choice_of_tools_that_no_provider_takes_is_not_sent(taken: tuple
             for choice in ("none", "none", "auto"):
                 assert (await collect(client, ModelRequest("m", CALLED, TOOLS, choice)))[0] == TextPiece("ok")
         assert [asked.json.get("tool_choice") for asked in provider.completions] == sent
+
+
+ODD = ("$filter", "fields[users]", "long" * 20)
+
+
+async def test_an_argument_whose_name_is_refused_is_described_instead() -> None:
+    properties = {name: {"type": "string"} for name in ("path", *ODD)}
+    parameters = {"type": "object", "properties": properties, "required": ["path", "$filter"]}
+    about = {"name": "list", "description": "Lists.", "parameters": parameters}
+    tools = json.dumps([{"type": "function", "function": about}]).encode()
+    with ScriptedProvider(otherwise=Say("ok")) as provider:
+        provider.script.refuse(
+            lambda body: any(len(name) > 64 or not re.fullmatch(r"[\w.-]+", name) for name in arguments(body)),
+            refusal(
+                "tools.0.custom.input_schema.properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'"
+            ),
+        )
+        async with client_of(provider.url) as (client, _):
+            for _ in range(2):
+                assert (await collect(client, ModelRequest("m", CALLED, tools)))[0] == TextPiece("ok")
+        first, *later = [asked.json for asked in provider.completions]
+    assert list(arguments(first)) == ["path", *ODD]
+    assert later[0]["tools"] == later[1]["tools"]
+    (sent,) = [tool["function"] for tool in later[0]["tools"]]
+    assert sent["parameters"] == {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+    said, further = sent["description"].split("\n\nFurther arguments: ")
+    assert (said, json.loads(further)) == ("Lists.", {name: {"type": "string"} for name in ODD})
+
+
+def arguments(body: dict[str, Any]) -> dict[str, Any]:
+    return body["tools"][0]["function"]["parameters"]["properties"]
 
 
 async def test_ids_of_calls_that_come_again_in_each_turn_are_numbered() -> None:
