@@ -42,6 +42,10 @@ _OVERFLOW_WORDS = (
     *("reduce the length of the messages", "reduce the length of the prompt"),
     *("prompt \u8d85\u957f", "prompt\u8d85\u957f"),  # z.ai
 )
+_NO_ROOM = re.compile(
+    r"max_(?:completion_|new_|output_)?tokens\b[^.]{0,60}(?:\. )?(?:got|given|provided|received|\[\d{1,6},)\W{0,4}?-\d"
+)
+"""Of servers that compute the limit of the answer from the room that the prompt has left, such as vLLM."""
 _PROMPT_WORDS = ("input", "prompt", "messages")
 """Words for the input. An error about sizes without them concerns the answer."""
 _TOO_LONG_A_TEXT = frozenset(("string_above_max_length", "array_above_max_length"))
@@ -287,7 +291,7 @@ def _is_overflow(status: int | None, report: ErrorReport, words: str) -> bool:
         return True
     if is_about_rates(words):
         return False
-    if status == 413 or _has(words, _OVERFLOW_WORDS) or tells_of_a_long_prompt(words):
+    if status == 413 or _has(words, _OVERFLOW_WORDS) or _NO_ROOM.search(words) or tells_of_a_long_prompt(words):
         return True
     overflow = overflow_of(words) if _has(words, _PROMPT_WORDS) else None
     return overflow is not None and overflow.limit is not None and overflow.actual is not None
