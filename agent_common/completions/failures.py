@@ -10,6 +10,7 @@ from ..errors import ModelError, ModelErrorCode
 from ..protocol import is_object
 from .error_bodies import ErrorReport, read_error, read_error_body
 from .error_places import base_resp_code
+from .loading import plainly_tells_of_loading, tells_of_loading
 from .overflow import is_about_rates, overflow_of, tells_of_a_long_prompt, without_pointers
 from .waits import wait_of
 
@@ -132,14 +133,6 @@ _FINAL_CODES = (
     *("invalid_request", "invalidrequest", "badrequest", "bad_request", "invalidparameter", "invalid_param"),
     *("not_found", "accessdenied"),
 )
-_LOADING = re.compile(
-    r"\bload(?:ing)?\b.{0,20}\bmodel|model.{0,160}\b(?:is |being |still )*(?:loading|initiali[sz]ing|downloading)"
-    r"|model.{0,160}\bbeing (?:down)?loaded|warming up|cold.?start"
-    r"|(?:model|server|endpoint).{0,40}\b(?:is (?:starting|scaling)|not (?:yet )?ready"
-    r"|still (?:starting|building|deploying))",
-    re.IGNORECASE,
-)
-_BEING_LOADED = re.compile(r"\bmodel\b.{0,160}\b(?:(?:is|still|currently) loading|being loaded)\b")
 _UNKNOWN_CODE = "model_not_found"
 _UNKNOWN_MODEL = re.compile(
     r"\bmodel\b.{0,200}\b(not found|does not exist|not exist|decommissioned)|\bdeployment\b.{0,60}does not exist"
@@ -179,12 +172,13 @@ def from_event(error: Any) -> ModelError:
     return _error(status, {}, report, f"the model's answer is an error: {report.message}")
 
 
-def is_loading(error: ModelError) -> bool:
-    """Whether the model is being loaded, which takes minutes."""
-    return error.transient and _LOADING.search(error.message) is not None
-
-
 def _error(status: int | None, headers: Mapping[str, str], report: ErrorReport, text: str) -> ModelError:
+    error = _classified(status, headers, report, text)
+    error.loading = error.transient and tells_of_loading(report)
+    return error
+
+
+def _classified(status: int | None, headers: Mapping[str, str], report: ErrorReport, text: str) -> ModelError:
     words, codes = report.words, report.codes
     limited = _is_limited(status, codes, words)
     wait = wait_of(headers, report, limited=limited)
@@ -239,12 +233,11 @@ def _may_pass(status: int | None, codes: frozenset[str], words: str) -> bool:
         return not final or _has(words, _OUTAGE_WORDS)
     if status in _FINAL_OUTAGES or (status == 504 and _TIMEOUT_CODE in codes):
         return False
-    return status >= 500 or status in _TRANSIENT or _has(words, _OUTAGE_WORDS) or _is_loaded(status, words)
+    return status >= 500 or status in _TRANSIENT or _has(words, _OUTAGE_WORDS) or _is_awaited(status, words)
 
 
-def _is_loaded(status: int, words: str) -> bool:
-    """Whether a refusal only says that the model is not there yet, as of LM Studio."""
-    return status in (400, 404) and _BEING_LOADED.search(words) is not None
+def _is_awaited(status: int, words: str) -> bool:
+    return status in (400, 404) and plainly_tells_of_loading(words)
 
 
 def _request_fault(status: int | None, codes: frozenset[str], report: ErrorReport, text: str) -> ModelError:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic_core import to_json
 
-from agent_common.completions import error_in, from_event, from_response, is_loading, read_error_body, read_usage
+from agent_common.completions import error_in, from_event, from_response, read_error_body, read_usage
 from agent_common.protocol import Usage
 from agent_runtime.errors import ModelError
 from tests.unit.context.tokens.test_overflow import SAID
@@ -203,20 +203,48 @@ def test_a_retry_after_that_says_nothing(header: str | None) -> None:
         ({"error": {"message": "Model is not ready yet"}}, None),
         ({"error": "Model is not ready, it is still building or deploying"}, None),
         ({"message": "The endpoint is scaling from zero, please retry"}, None),
+        (
+            {
+                "error": {
+                    "message": "Deployment is currently scaled to zero and is scaling up. Please retry your request"
+                    " in a few minutes.",
+                    "code": "DEPLOYMENT_SCALING_UP",
+                    "type": "error",
+                }
+            },
+            None,
+        ),
+        ({"error": {"message": "Please retry", "code": "DEPLOYMENT_SCALING_UP"}}, None),
+        ({"error": "Waiting for model to load"}, None),
+        ({"message": "Model not loaded yet"}, None),
+        ({"error": {"message": "Service unavailable", "code": "model_not_ready"}}, None),
+        ({"error": {"message": "Service unavailable", "type": "MODEL_LOADING"}}, None),
     ],
 )
 def test_a_model_that_is_being_loaded(body: dict[str, object], seconds: float | None) -> None:
     error = from_response(503, {}, to_json(body))
-    assert (is_loading(error), error.retry_after) == (True, seconds)
+    assert (error.loading, error.retry_after) == (True, seconds)
 
 
-@pytest.mark.parametrize(("said", "loading"), [("Model is loading", True), ("model is loaded with 4096 tokens", False)])
+@pytest.mark.parametrize(
+    ("said", "loading"),
+    [
+        ("Model is loading", True),
+        ("Model unloaded.", True),
+        ("Model was unloaded while the request was still in queue.", True),
+        ("Model not loaded yet", True),
+        ("The model is not ready yet", True),
+        ("model is loaded with 4096 tokens", False),
+        ("Model m is not loaded. Load it first.", False),
+    ],
+)
 def test_a_model_that_is_being_loaded_may_be_told_as_a_fault_of_the_request(said: str, loading: bool) -> None:
-    assert is_loading(from_response(400, {}, to_json({"error": {"message": said}}))) is loading
+    assert from_response(400, {}, to_json({"error": {"message": said}})).loading is loading
 
 
-def test_a_model_that_is_overloaded_is_not_being_loaded() -> None:
-    assert not is_loading(from_response(503, {}, b'{"error": "the model is overloaded"}'))
+@pytest.mark.parametrize("said", ["the model is overloaded", "We are scaling up our capacity", "upload your model"])
+def test_a_model_that_is_overloaded_is_not_being_loaded(said: str) -> None:
+    assert not from_response(503, {}, to_json({"error": said})).loading
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent_runtime.errors import ModelError
-from agent_runtime.ports import ModelRequest, TextPiece
+from agent_runtime.ports import ModelRequest, Retrying, TextPiece
 from agent_testing import Raw, Say, ScriptedProvider
 
 from .test_model import client_of, collect, events
@@ -23,7 +23,7 @@ CALLED = [
 
 
 def refusal(message: str, status: int = 400, **more: Any) -> Raw:
-    body = json.dumps({"error": {"message": message, "code": status, **more}})
+    body = json.dumps({"error": {"message": message, "code": status} | more})
     return Raw((body,), status, {"content-type": "application/json"})
 
 
@@ -43,6 +43,23 @@ async def test_an_error_within_an_answer_may_have_any_code(code: object) -> None
     event = json.dumps({"error": {"message": "engine dead", "code": code, "retry_after": code}})
     with pytest.raises(ModelError, match="engine dead"):
         await events(Raw((f"data: {event}\n\n",)))
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "code"),
+    [
+        (503, "Deployment is currently scaled to zero and is scaling up.", "DEPLOYMENT_SCALING_UP"),
+        (503, "Service unavailable", "model_not_ready"),
+        (400, "Model unloaded.", None),
+    ],
+)
+async def test_a_provider_that_starts_for_a_model_is_waited_for(status: int, message: str, code: str | None) -> None:
+    refused = refusal(message, status, **({"code": code} if code else {}))
+    with ScriptedProvider([refused, Say("ok")]) as provider:
+        async with client_of(provider.url, attempts=1) as (client, _):
+            waiting, *answer = await collect(client, ModelRequest("m", CALLED))
+    assert isinstance(waiting, Retrying)
+    assert answer[0] == TextPiece("ok")
 
 
 TOOLS = b'[{"type":"function","function":{"name":"read"}}]'
