@@ -58,11 +58,11 @@ _OF_A_MESSAGE = re.compile(
 _NAMED_MEMBER = re.compile(r"\.(?:name|description|id|tool_call_id|user|key|parameters)\b|\bdescription\b|\bname\b")
 _RATE_CODES = frozenset(("rate_limit_exceeded", "rate_limit_error", "too_many_requests", "429", "1002", "1039"))
 _RATE_CODE = re.compile(r"rate_?limit|too_?many_?requests|resource_?exhausted|^130[2-5]$")  # z.ai
-_RATE_WORDS = ("rate limit", "too many requests", "rate-limited", "per minute")
+_RATE_WORDS = ("rate limit", "too many requests", "rate-limited", "per minute", "qps")
 _THROTTLED = "throttl"
 _QUOTA_CODES = frozenset((
     *("insufficient_quota", "exceeded_current_quota_error", "billing_hard_limit_reached", "billing_error", "arrearage"),
-    *("allocationquota.freetieronly", "1113", "1008", "2056"),
+    *("allocationquota.freetieronly", "1113", "1304", "1008", "2056"),  # z.ai, MiniMax
     *("insufficient_balance", "not_enough_balance"),
     *("insufficient_user_quota", "pre_consume_token_quota_failed"),  # New API, One API
     *("accountquotaexceeded", "budget_exceeded", "creditserror"),  # Volcengine, LiteLLM, OpenCode
@@ -77,9 +77,12 @@ _QUOTA_WORDS = (
     *("any credits", "used all available credits", "spending limit", "api usage limits", "monthly usage quota"),
     "budget has been exceeded",  # LiteLLM
     *("\u989d\u5ea6\u4e0d\u8db3", "\u989d\u5ea6\u5df2\u7528\u5c3d", "\u4f59\u989d\u4e0d\u8db3"),  # New API, z.ai
+    "total request limit reached",  # Baidu
     *("key limit exceeded", "free tier of the model has been exhausted"),  # OpenRouter, DashScope
 )
-_DAILY = re.compile(r"per[ _-]?day|daily (?:free )?(?:limit|quota|allocation)|perday", re.IGNORECASE)
+_DAILY = re.compile(r"per[ _-]?day|\bdaily (?:[a-z]{1,20} ){0,3}(?:limit|quota|allocation|cap)\b", re.IGNORECASE)
+_SPENT = re.compile(r"\bout of [a-z ]{0,20}quota|\bquota\b[^.]{0,40}\b(?:exceeded|exhausted|used up|reached)\b")
+"""Of a 403 that is about a quota and not about the key, as of Azure's API Management."""
 _AUTH_CODES = frozenset((
     *("provider_auth", "invalid_api_key", "invalidapikey", "authentication_error", "invalid_authentication_error"),
     *("unauthenticated", "permission_error", "permission_denied", "1004"),
@@ -211,7 +214,7 @@ def _final_code(status: int | None, report: ErrorReport, *, limited: bool) -> Mo
         return "content_refused"
     if not limited and _is_overflow(status, report, words):
         return "context_overflow"
-    if status == 402 or _is_quota(codes, words):
+    if status == 402 or _is_quota(codes, words) or (status == 403 and not limited and _SPENT.search(words)):
         return "model_quota"
     return None
 
