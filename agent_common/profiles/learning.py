@@ -83,7 +83,10 @@ _WORDINGS: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = tuple(
         }),
         (r"missing a.{0,3}thought.?signature", {"signature_blank": FOREIGN_SIGNATURE}),
         # Those of the running turn are required.
-        (r"(?:invalid|corrupted) thought.?signature", {"kept_fields": "turn"}),
+        (r"(?:invalid|corrupted) thought.?signature"
+         r"|thought.?signature.{0,40}\b(?:not valid|invalid|corrupted|not be (?:verified|validated|decrypted))\b", {
+            "kept_fields": "turn",
+        }),
         (r"\buser\b.{0,30}after.{0,20}\btool\b|\btool\b.{0,60}(?:followed by|before).{0,30}\buser\b"
          r"|\btool\b.{0,30}followed by.{0,20}\bassistant\b|\bassistant\b.{0,20}after.{0,20}\btool\b"
          r"|\btool\b\W{1,6}user\b", {
@@ -115,7 +118,8 @@ _WORDINGS: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = tuple(
         (r"schema for function.{0,200}\btype\W{1,6}object\b|inputSchema.{0,60}following: object", {
             "tool_schemas": "object",
         }),
-        (r"toolConfig|tools?=?\W.{0,40}must be (?:defined|provided|specified).{0,80}tool|must define tools"
+        (r"toolConfig|tools?=?\W.{0,40}must be (?:defined|provided|specified).{0,80}tool"
+         r"|must (?:define|declare) (?:the )?\W?tools\b"
          r"|\btools\W.{0,20}must be set when.{0,40}tool"
          r"|tool calling without .{0,3}tools|\btools\W.{0,20}required.{0,40}\btool"
          r"|no tools (?:were )?provided.{0,60}tool"

@@ -76,6 +76,10 @@ def openai(message: str, param: str | None = None, code: str | None = None) -> d
         (openai("Unable to submit request because function call `read` in the 2. content block is missing a"
                 " `thought_signature`."), {"signature_blank": SKIPPED}),
         (openai("Corrupted thought signature."), {"kept_fields": "turn"}),
+        (openai("Unable to submit request because Thought signature is not valid.. Learn more:"
+                " https://cloud.google.com/vertex-ai/generative-ai/docs/thought-signatures"), {"kept_fields": "turn"}),
+        (openai("The `thought_signature` of content 3 is invalid"), {"kept_fields": "turn"}),
+        (openai("thoughtSignature could not be verified"), {"kept_fields": "turn"}),
         (openai("Unexpected role 'user' after role 'tool'"), {"user_after_tool": False}),
         (openai("Conversation roles must alternate user/assistant/user/assistant/..."),
          {"user_after_tool": False, "two_users": False}),
@@ -140,6 +144,11 @@ def openai(message: str, param: str | None = None, code: str | None = None) -> d
         (openai("This model only supports the default temperature of 1"), {"temperature": False}),
         (openai("tools: Field required when messages contain tool calls"), {"tools_with_calls": True}),
         (openai("No tools provided but tool_calls found in messages"), {"tools_with_calls": True}),
+        (openai("Requests which include `tool_use` or `tool_result` blocks must define `tools`."),
+         {"tools_with_calls": True}),
+        (openai("Requests which include `tool_use` or `tool_result` blocks must define tools."),
+         {"tools_with_calls": True}),
+        (openai("Messages with tool results must declare the 'tools' that were called"), {"tools_with_calls": True}),
         (openai("deepseek-reasoner does not support successive user or assistant messages (messages[1], ...)."),
          {"two_users": False, "user_after_tool": False}),
         (openai("Consecutive messages from the same role are not allowed: user"),
