@@ -9,6 +9,7 @@ from typing import Any
 from ..completions import ErrorReport, named_fields
 from ..protocol import Profile
 from .table import FOREIGN_SIGNATURE
+from .tool_schemas import STRICTNESS, SchemaRule
 
 _REFUSED_STATUSES = (400, 404, 422)
 _TEMPLATE_STATUS = 500
@@ -130,6 +131,7 @@ _WORDINGS: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = tuple(
          r"|(?:schema|parameters|properties)\b.{0,80}\b(?:invalid|illegal) (?:property|parameter|argument) name", {
             "argument_names": "plain",
         }),
+        (r"non-?empty for OBJECT\b|\bOBJECT\b.{0,40}non-?empty propert", {"tool_schemas": "filled"}),
         (r"(?:one|any|all)Of.{0,100}top level", {"tool_schemas": "object"}),
         (r"unknown name.{0,80}(?:function_?declarations|tools)\b"
          r"|(?:function_?declarations?\b.{0,40}\bparameters|input_?schema|schema for function|schema with types?)\b"
@@ -161,8 +163,14 @@ def lesson_of(status: int, report: ErrorReport, sent: Profile) -> Profile | None
     if changes.get("kept_fields") == "turn" and sent.kept_fields is False:
         return None
     learnt = Profile.model_validate(changes)
+    if learnt.tool_schemas is not None and _is_as_strict(sent.tool_schemas, learnt.tool_schemas):
+        return None
     news = {name: value for name, value in learnt.stated().items() if getattr(sent, name) != value}
     return Profile.model_validate(news) if news else None
+
+
+def _is_as_strict(sent: SchemaRule | None, refused: SchemaRule) -> bool:
+    return STRICTNESS.index(sent or "any") >= STRICTNESS.index(refused)
 
 
 def _worded(report: ErrorReport) -> dict[str, Any]:

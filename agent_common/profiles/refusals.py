@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import groupby
-from typing import Any, Literal
+from typing import Any
 
 from pydantic_core import from_json, to_json  # noqa: TID251  messages of our own, or of a call that was checked
 
 from ..protocol import Profile
 from .call_ids import with_accepted_ids
-from .tool_schemas import fitted_schema, with_plain_names
+from .tool_schemas import SchemaRule, fitted_schema, with_plain_names
 
 _ASSISTANT, _TOOL, _USER = b'{"role":"assistant"', b'{"role":"tool"', b'{"role":"user"'
 _NULL_CONTENT = b'{"role":"assistant","content":null'
@@ -92,10 +92,14 @@ def _tools_of_calls(messages: Sequence[bytes]) -> bytes | None:
 
 
 @lru_cache(maxsize=_CACHED_TOOLS)
-def _with_schemas(tools: bytes, rule: Literal["object", "plain"]) -> bytes:
+def _with_schemas(tools: bytes, rule: SchemaRule) -> bytes:
     definitions: list[dict[str, Any]] = from_json(tools)
     for function in _functions(definitions):
-        function["parameters"] = fitted_schema(function.get("parameters") or {}, rule)
+        fitted = fitted_schema(function.get("parameters") or {}, rule)
+        if rule == "filled" and not fitted.get("properties"):
+            function.pop("parameters", None)  # a tool without arguments
+        else:
+            function["parameters"] = fitted
     return to_json(definitions)
 
 

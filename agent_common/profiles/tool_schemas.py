@@ -9,7 +9,9 @@ from pydantic_core import to_json
 
 from ..protocol import is_object
 
-SchemaRule = Literal["any", "object", "plain"]
+SchemaRule = Literal["any", "object", "plain", "filled"]
+STRICTNESS: tuple[SchemaRule, ...] = ("any", "object", "plain", "filled")
+"""The rules; each asks for all that those before it ask for."""
 MAX_NODES = 5000
 """Schemas within one, with those that references stand for; what is beyond says nothing."""
 _UNIONS = ("oneOf", "anyOf", "allOf")
@@ -29,12 +31,16 @@ def fitted_schema(schema: Schema, rule: SchemaRule) -> Schema:
     """Return the schema of a tool's arguments as a model takes it.
 
     `object`: an object at its top, with the properties of all its alternatives. `plain`: also without references and
-    keywords beyond those of OpenAPI, as Gemini takes it.
+    keywords beyond those of OpenAPI, as Gemini takes it. `filled`: also without objects that have no members, but for
+    the one at the top.
     """
     if rule == "any":
         return schema
     fitted = _with_object_at_top(schema)
-    return _Plain(schema).reduced(fitted) if rule == "plain" else fitted
+    if rule == "object":
+        return fitted
+    plain = _Plain(schema).reduced(fitted)
+    return plain if rule == "plain" else _with_filled_members(plain)
 
 
 def with_plain_names(description: str, schema: Schema) -> tuple[str, Schema]:
@@ -119,6 +125,25 @@ class _Plain:
         if len(real) == 1:
             return {**self.reduced(real[0], within), **kept}
         return {**kept, "anyOf": [self.reduced(one, within) for one in real]} if real else kept
+
+
+def _filled(plain: Schema) -> Schema:
+    """Return a plain schema with a text in the place of each object without members: the agent makes it an object."""
+    if plain.get("type") == "object" and not plain.get("properties"):
+        kept = {name: value for name, value in plain.items() if name not in ("properties", "required")}
+        return {**kept, "type": "string", "description": f"{plain.get('description') or ''} A JSON object.".strip()}
+    return _with_filled_members(plain)
+
+
+def _with_filled_members(plain: Schema) -> Schema:
+    filled = dict(plain)
+    if "properties" in plain:
+        filled["properties"] = {name: _filled(one) for name, one in plain["properties"].items()}
+    if "items" in plain:
+        filled["items"] = _filled(plain["items"])
+    if "anyOf" in plain:
+        filled["anyOf"] = [_filled(one) for one in plain["anyOf"]]
+    return filled
 
 
 def _resolved(schema: object, root: Schema) -> Schema:

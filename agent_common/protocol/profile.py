@@ -40,9 +40,9 @@ class Profile(Peer):
     """Whether tools must be declared as long as the history has calls."""
     description_limit: int | None = Field(default=None, gt=0)
     """Characters of a tool's description; a longer one is cut."""
-    tool_schemas: Literal["any", "object", "plain"] | None = None
+    tool_schemas: Literal["any", "object", "plain", "filled"] | None = None
     """Schemas of tools that it takes. `object`: no alternatives at the top; `plain`: no references, and no keywords but
-    OpenAPI's. Others are converted. Null means `any`."""
+    OpenAPI's; `filled`: no objects without members either. Others are converted. Null means `any`."""
     argument_names: Literal["any", "plain"] | None = None
     """Names of a tool's arguments that it takes. `plain`: at most 64 letters, digits, `_`, `-` and `.`; an argument
     with another name is described in words. Null means `any`."""

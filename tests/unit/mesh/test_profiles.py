@@ -168,6 +168,11 @@ def openai(message: str, param: str | None = None, code: str | None = None) -> d
          {"tool_schemas": "plain"}),
         (openai("* GenerateContentRequest.tools[0].function_declarations[0].parameters.properties[x].enum: only"
                 " allowed for STRING type"), {"tool_schemas": "plain"}),
+        (openai("* GenerateContentRequest.tools[0].function_declarations[0].parameters.properties: should be non-empty"
+                " for OBJECT type"), {"tool_schemas": "filled"}),
+        (openai("* GenerateContentRequest.tools[2].function_declarations[3].parameters.properties[x].properties: should"
+                " be non-empty for OBJECT type"), {"tool_schemas": "filled"}),
+        (openai("Schema with type OBJECT must have non-empty properties"), {"tool_schemas": "filled"}),
         (openai("tools.function.parameters is not a valid moonshot flavored json schema, details: <At path"
                 " 'properties.x': type should be defined in anyOf items>"), {"tool_schemas": "plain"}),
         (openai("invalid JSON schema for tool x, tools[0].function.parameters: `/properties/y`: `$ref` not supported"),
@@ -263,6 +268,21 @@ def test_a_choice_of_tools_that_is_refused_becomes_auto_then_none_is_named(messa
         assert lesson_of(status, report, Profile()) == Profile(tool_choice_none=False)
         assert lesson_of(status, report, Profile(tool_choice_none=False)) == Profile(tool_choice=False)
         assert lesson_of(status, report, Profile(tool_choice_none=False, tool_choice=False)) is None
+
+
+def test_schemas_of_tools_become_stricter_only() -> None:
+    rules = {
+        "object": "Invalid schema for function 'x': schema must have type 'object'",
+        "plain": "Invalid JSON payload received. Unknown name \"x\" at 'tools[0].function_declarations[0].parameters'",
+        "filled": "function_declarations[0].parameters.properties: should be non-empty for OBJECT type",
+    }
+    strictness = ["any", *rules]
+    for rule, message in rules.items():
+        report = read_error_body(to_json(openai(message)))
+        for sent in strictness:
+            stricter = strictness.index(rule) > strictness.index(sent)
+            lesson = lesson_of(400, report, Profile.model_validate({"tool_schemas": sent}))
+            assert lesson == (Profile.model_validate({"tool_schemas": rule}) if stricter else None)
 
 
 def test_a_signature_that_is_refused_brings_none_back_where_none_is_taken() -> None:

@@ -109,6 +109,23 @@ async def test_an_argument_whose_name_is_refused_is_described_instead() -> None:
     assert (said, json.loads(further)) == ("Lists.", {name: {"type": "string"} for name in ODD})
 
 
+@pytest.mark.parametrize("parameters", [None, {"type": "object", "properties": {}}, {"type": "object"}])
+async def test_a_tool_without_arguments_has_no_parameters_where_an_empty_object_is_refused(parameters: Any) -> None:
+    about = {"name": "list"} | ({"parameters": parameters} if parameters else {})
+    tools = json.dumps([{"type": "function", "function": about}]).encode()
+    with ScriptedProvider(otherwise=Say("ok")) as provider:
+        provider.script.refuse(
+            lambda body: not body["tools"][0]["function"].get("parameters", {"properties": 1}).get("properties"),
+            refusal(
+                "* GenerateContentRequest.tools[0].function_declarations[0].parameters.properties: should be non-empty"
+                " for OBJECT type"
+            ),
+        )
+        async with client_of(provider.url) as (client, _):
+            assert (await collect(client, ModelRequest("gemini-2.5-flash", CALLED, tools)))[0] == TextPiece("ok")
+        assert provider.completions[-1].json["tools"][0]["function"] == {"name": "list"}
+
+
 def arguments(body: dict[str, Any]) -> dict[str, Any]:
     return body["tools"][0]["function"]["parameters"]["properties"]
 
