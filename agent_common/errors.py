@@ -156,6 +156,8 @@ class ModelError(AgentRuntimeError):
         """Seconds the provider asks to wait."""
         self.attempts = attempts
         """How many attempts are worth making at most; None: as many as the caller makes."""
+        self.loading = False
+        """The model is being loaded, which takes minutes."""
         self.by_fallback = False
         """Another model has said so, which was asked in place of the wanted one."""
 

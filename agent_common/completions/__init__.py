@@ -8,7 +8,7 @@ from .compression import Decompressor, decompress
 from .error_bodies import ErrorReport, named_fields, read_error_body
 from .error_places import error_in
 from .events import DONE, MAX_LINE_BYTES, EventSplitter
-from .failures import from_event, from_response, is_loading
+from .failures import from_event, from_response
 from .finish_reasons import FAILED, StopReason, stop_reason
 from .kept import MAX_KEPT_BYTES, bounded
 from .overflow import OverflowReport, overflow_of
@@ -44,7 +44,6 @@ __all__ = [
     "find_report",
     "from_event",
     "from_response",
-    "is_loading",
     "joined_report",
     "mend_arguments",
     "named_fields",

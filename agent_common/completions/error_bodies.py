@@ -42,9 +42,16 @@ _INNER_MEMBERS = (
     "violations",
     "parameters",
 )
+_WORDED_MEMBERS = ("raw", "details", "errors")
+"""Inner members that may be plain words: the error as the provider itself has written it."""
 _REASON_MEMBERS = ("reason", "reasons", "quotaId", "quotaMetric")
 _MAX_DEPTH = 8
+_MOST_LISTED = 20
 _EMPTY_REASONS = ("provider returned error", "upstream error", "bad request", "internal error", "unknown error")
+_STATUS = re.compile(r"[45][0-9]{2}")
+_WRITTEN = re.compile(r'(\A\s*+"|\{(?=\s*+")|\[(?=\s*+[\[{"]))')
+"""Where JSON begins in a text: an object, a list, or all of it, coded once more."""
+_CLOSING = {"{": "}", "[": "]", '"': '"'}
 _FIELDS = re.compile(r"loc\W{1,10}?((?:\s{0,4}['\"]\w{1,100}['\"],?){1,20})")
 
 
@@ -83,7 +90,7 @@ def read_error(value: Any) -> ErrorReport:
     messages = list(dict.fromkeys(text for one in found if (text := _message(one))))
     named = (one[name] for one in found for name in _CODE_MEMBERS if isinstance(one.get(name), str | int))
     codes = dict.fromkeys(str(code).lower() for code in named)  # in their order: the outer status counts
-    statuses = [int(code) for code in codes if code.isdigit() and 400 <= int(code) < 600]
+    statuses = [int(code) for code in codes if _STATUS.fullmatch(code)]
     param = next((one["param"] for one in found if isinstance(one.get("param"), str)), "")
     return ErrorReport(
         _joined(messages) or str(cast("object", value))[:DETAIL_CHARACTERS],
@@ -110,20 +117,35 @@ def _objects(value: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
     if depth > _MAX_DEPTH:
         return
     if isinstance(value, str):
-        begin = value.find("{")
-        if begin >= 0:
-            try:
-                yield from _objects(read_json(value[begin:].strip().encode(), BODY_LIMITS), depth + 1)
-            except ValueError:
-                return
+        yield from _objects(_written(value), depth + 1)
     elif isinstance(value, list):
-        for one in cast("list[Any]", value)[:20]:
+        for one in cast("list[Any]", value)[:_MOST_LISTED]:
             yield from _objects(one, depth + 1)
     elif is_object(value):
         yield value
         for name in (*_INNER_MEMBERS, "message"):
             if name in value:
-                yield from _objects(value[name], depth + 1)
+                yield from tuple(_objects(value[name], depth + 1)) or _worded(name, value[name])
+
+
+def _written(text: str) -> Any:
+    """Return the JSON that is written in a text, whatever stands before and behind it; None if there is none."""
+    found = _WRITTEN.search(text)
+    if found is None:
+        return None
+    begin = found.end(1) - 1
+    end = text.rfind(_CLOSING[text[begin]]) + 1
+    try:
+        return read_json(text[begin:end].encode(), BODY_LIMITS)
+    except ValueError:
+        return None
+
+
+def _worded(name: str, value: Any) -> Iterator[dict[str, Any]]:
+    """Yield plain words in an inner member as the object that would say them."""
+    if name in _WORDED_MEMBERS:
+        texts = cast("list[Any]", value)[:_MOST_LISTED] if isinstance(value, list) else [value]
+        yield from ({"message": text} for text in texts if isinstance(text, str) and text.strip())
 
 
 def _message(one: Mapping[str, Any]) -> str:

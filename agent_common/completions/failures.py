@@ -10,6 +10,7 @@ from ..errors import ModelError, ModelErrorCode
 from ..protocol import is_object
 from .error_bodies import ErrorReport, read_error, read_error_body
 from .error_places import base_resp_code
+from .loading import plainly_tells_of_loading, tells_of_loading
 from .overflow import is_about_rates, overflow_of, tells_of_a_long_prompt, without_pointers
 from .waits import wait_of
 
@@ -42,6 +43,10 @@ _OVERFLOW_WORDS = (
     *("reduce the length of the messages", "reduce the length of the prompt"),
     *("prompt \u8d85\u957f", "prompt\u8d85\u957f"),  # z.ai
 )
+_NO_ROOM = re.compile(
+    r"max_(?:completion_|new_|output_)?tokens\b[^.]{0,60}(?:\. )?(?:got|given|provided|received|\[\d{1,6},)\W{0,4}?-\d"
+)
+"""Of servers that compute the limit of the answer from the room that the prompt has left, such as vLLM."""
 _PROMPT_WORDS = ("input", "prompt", "messages")
 """Words for the input. An error about sizes without them concerns the answer."""
 _TOO_LONG_A_TEXT = frozenset(("string_above_max_length", "array_above_max_length"))
@@ -53,11 +58,11 @@ _OF_A_MESSAGE = re.compile(
 _NAMED_MEMBER = re.compile(r"\.(?:name|description|id|tool_call_id|user|key|parameters)\b|\bdescription\b|\bname\b")
 _RATE_CODES = frozenset(("rate_limit_exceeded", "rate_limit_error", "too_many_requests", "429", "1002", "1039"))
 _RATE_CODE = re.compile(r"rate_?limit|too_?many_?requests|resource_?exhausted|^130[2-5]$")  # z.ai
-_RATE_WORDS = ("rate limit", "too many requests", "rate-limited", "per minute")
+_RATE_WORDS = ("rate limit", "too many requests", "rate-limited", "per minute", "qps")
 _THROTTLED = "throttl"
 _QUOTA_CODES = frozenset((
     *("insufficient_quota", "exceeded_current_quota_error", "billing_hard_limit_reached", "billing_error", "arrearage"),
-    *("allocationquota.freetieronly", "1113", "1008", "2056"),
+    *("allocationquota.freetieronly", "1113", "1304", "1008", "2056"),  # z.ai, MiniMax
     *("insufficient_balance", "not_enough_balance"),
     *("insufficient_user_quota", "pre_consume_token_quota_failed"),  # New API, One API
     *("accountquotaexceeded", "budget_exceeded", "creditserror"),  # Volcengine, LiteLLM, OpenCode
@@ -72,9 +77,12 @@ _QUOTA_WORDS = (
     *("any credits", "used all available credits", "spending limit", "api usage limits", "monthly usage quota"),
     "budget has been exceeded",  # LiteLLM
     *("\u989d\u5ea6\u4e0d\u8db3", "\u989d\u5ea6\u5df2\u7528\u5c3d", "\u4f59\u989d\u4e0d\u8db3"),  # New API, z.ai
+    "total request limit reached",  # Baidu
     *("key limit exceeded", "free tier of the model has been exhausted"),  # OpenRouter, DashScope
 )
-_DAILY = re.compile(r"per[ _-]?day|daily (?:free )?(?:limit|quota|allocation)|perday", re.IGNORECASE)
+_DAILY = re.compile(r"per[ _-]?day|\bdaily (?:[a-z]{1,20} ){0,3}(?:limit|quota|allocation|cap)\b", re.IGNORECASE)
+_SPENT = re.compile(r"\bout of [a-z ]{0,20}quota|\bquota\b[^.]{0,40}\b(?:exceeded|exhausted|used up|reached)\b")
+"""Of a 403 that is about a quota and not about the key, as of Azure's API Management."""
 _AUTH_CODES = frozenset((
     *("provider_auth", "invalid_api_key", "invalidapikey", "authentication_error", "invalid_authentication_error"),
     *("unauthenticated", "permission_error", "permission_denied", "1004"),
@@ -128,14 +136,6 @@ _FINAL_CODES = (
     *("invalid_request", "invalidrequest", "badrequest", "bad_request", "invalidparameter", "invalid_param"),
     *("not_found", "accessdenied"),
 )
-_LOADING = re.compile(
-    r"\bload(?:ing)?\b.{0,20}\bmodel|model.{0,160}\b(?:is |being |still )*(?:loading|initiali[sz]ing|downloading)"
-    r"|model.{0,160}\bbeing (?:down)?loaded|warming up|cold.?start"
-    r"|(?:model|server|endpoint).{0,40}\b(?:is (?:starting|scaling)|not (?:yet )?ready"
-    r"|still (?:starting|building|deploying))",
-    re.IGNORECASE,
-)
-_BEING_LOADED = re.compile(r"\bmodel\b.{0,160}\b(?:(?:is|still|currently) loading|being loaded)\b")
 _UNKNOWN_CODE = "model_not_found"
 _UNKNOWN_MODEL = re.compile(
     r"\bmodel\b.{0,200}\b(not found|does not exist|not exist|decommissioned)|\bdeployment\b.{0,60}does not exist"
@@ -175,12 +175,13 @@ def from_event(error: Any) -> ModelError:
     return _error(status, {}, report, f"the model's answer is an error: {report.message}")
 
 
-def is_loading(error: ModelError) -> bool:
-    """Whether the model is being loaded, which takes minutes."""
-    return error.transient and _LOADING.search(error.message) is not None
-
-
 def _error(status: int | None, headers: Mapping[str, str], report: ErrorReport, text: str) -> ModelError:
+    error = _classified(status, headers, report, text)
+    error.loading = error.transient and tells_of_loading(report)
+    return error
+
+
+def _classified(status: int | None, headers: Mapping[str, str], report: ErrorReport, text: str) -> ModelError:
     words, codes = report.words, report.codes
     limited = _is_limited(status, codes, words)
     wait = wait_of(headers, report, limited=limited)
@@ -213,7 +214,7 @@ def _final_code(status: int | None, report: ErrorReport, *, limited: bool) -> Mo
         return "content_refused"
     if not limited and _is_overflow(status, report, words):
         return "context_overflow"
-    if status == 402 or _is_quota(codes, words):
+    if status == 402 or _is_quota(codes, words) or (status == 403 and not limited and _SPENT.search(words)):
         return "model_quota"
     return None
 
@@ -235,12 +236,11 @@ def _may_pass(status: int | None, codes: frozenset[str], words: str) -> bool:
         return not final or _has(words, _OUTAGE_WORDS)
     if status in _FINAL_OUTAGES or (status == 504 and _TIMEOUT_CODE in codes):
         return False
-    return status >= 500 or status in _TRANSIENT or _has(words, _OUTAGE_WORDS) or _is_loaded(status, words)
+    return status >= 500 or status in _TRANSIENT or _has(words, _OUTAGE_WORDS) or _is_awaited(status, words)
 
 
-def _is_loaded(status: int, words: str) -> bool:
-    """Whether a refusal only says that the model is not there yet, as of LM Studio."""
-    return status in (400, 404) and _BEING_LOADED.search(words) is not None
+def _is_awaited(status: int, words: str) -> bool:
+    return status in (400, 404) and plainly_tells_of_loading(words)
 
 
 def _request_fault(status: int | None, codes: frozenset[str], report: ErrorReport, text: str) -> ModelError:
@@ -287,7 +287,7 @@ def _is_overflow(status: int | None, report: ErrorReport, words: str) -> bool:
         return True
     if is_about_rates(words):
         return False
-    if status == 413 or _has(words, _OVERFLOW_WORDS) or tells_of_a_long_prompt(words):
+    if status == 413 or _has(words, _OVERFLOW_WORDS) or _NO_ROOM.search(words) or tells_of_a_long_prompt(words):
         return True
     overflow = overflow_of(words) if _has(words, _PROMPT_WORDS) else None
     return overflow is not None and overflow.limit is not None and overflow.actual is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -41,13 +41,23 @@ _MEMBERS = {
     **dict.fromkeys(("reset_seconds", "wait_seconds", "retry_in", "quotaresetdelay"), 1.0),  # the last one is Google's
 }
 _MOMENTS = ("resets_at", "reset_at", "resetsat", "resetat", "quotaresettimestamp")
+_CLOCK = re.compile(r"\bin (?:(\d{1,4})[.])?(\d{1,2}):(\d\d):(\d\d)\b")
+"""Azure's days, hours, minutes and seconds."""
+_OF_A_DAY = "-day"
 _RESETS = (
     *("x-ratelimit-reset-requests", "x-ratelimit-reset-tokens", "x-ratelimit-reset", "ratelimit-reset"),
+    *("x-ratelimit-reset-requests-minute", "x-ratelimit-reset-tokens-minute"),  # Cerebras, as the next two
+    *("x-ratelimit-reset-requests-day", "x-ratelimit-reset-tokens-day", "ratelimitbysize-reset"),  # Mistral
     *("anthropic-ratelimit-requests-reset", "anthropic-ratelimit-tokens-reset"),
     *("anthropic-ratelimit-input-tokens-reset", "anthropic-ratelimit-output-tokens-reset"),
 )
+_LISTED = re.compile(r"\b(?:r|remaining)=(\d{1,15})\W{1,3}(?:t|reset)=(\d{1,15})\b")
+"""What is left and the seconds until more is, in the header `ratelimit` of the IETF's drafts."""
+_HOUR = 3600
 _EPOCH, _EPOCH_MS = 1e9, 1e11
 """A larger number is no duration but a moment, in seconds or milliseconds."""
+_BEYOND_COUNT = 1e18
+"""No time is that long, nor a moment in nanoseconds that late. An integer of JSON may be larger than any float."""
 
 
 def wait_of(headers: Mapping[str, str], report: ErrorReport, *, limited: bool) -> float | None:
@@ -80,6 +90,9 @@ def _worded(text: str) -> float | None:
         return _seconds_in(worded[1])
     if (worded := _NUMBER_OR_MOMENT.search(text)) is not None:
         return _until(worded[1])
+    if (worded := _CLOCK.search(text)) is not None:
+        days, hours, minutes, seconds = (int(number or 0) for number in worded.groups())
+        return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
     worded = _IN_CHINESE.search(text)
     return float(worded[1]) * _CHINESE_UNITS[worded[2]] if worded is not None else None
 
@@ -97,7 +110,7 @@ def retry_after(value: str | None) -> float | None:
         return _seconds_in(value)
     try:
         when = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return _seconds_until(when)
 
@@ -117,10 +130,24 @@ def _from_headers(inner: Mapping[str, Any], *, limited: bool) -> float | None:
 
 
 def _longest_reset(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds until all limits of a rate begin anew that are used up, as far as that is told."""
-    resets = [(name, seconds) for name in _RESETS if (seconds := _until(headers.get(name))) is not None]
-    used_up = [seconds for name, seconds in resets if headers.get(name.replace("reset", "remaining"), "0") == "0"]
-    return max(used_up or [seconds for _, seconds in resets], default=None)
+    """Return the seconds until all limits of a rate begin anew that are used up, as far as that is told; if it is not,
+    those of limits of an hour or less."""
+    resets = [
+        *_resets(headers),
+        *((float(seconds), left) for left, seconds in _LISTED.findall(headers.get("ratelimit", ""))),
+    ]
+    used_up = [seconds for seconds, left in resets if left == "0"]
+    short = [seconds for seconds, _ in resets if seconds <= _HOUR]
+    return max(used_up or short or [seconds for seconds, _ in resets], default=None)
+
+
+def _resets(headers: Mapping[str, str]) -> Iterator[tuple[float, str]]:
+    """Yield the seconds until each limit begins anew, and what is left of it: nothing, if that is not told, but for one
+    of a day, which seldom is the one that counts."""
+    for name in _RESETS:
+        if (seconds := _until(headers.get(name))) is not None:
+            unknown = "" if name.endswith(_OF_A_DAY) else "0"
+            yield seconds, headers.get(name.replace("reset", "remaining"), unknown)
 
 
 def _until(value: Any, unit: float = 1.0) -> float | None:
@@ -152,7 +179,7 @@ def _duration(value: Any, unit: float) -> float | None:
         parts = [_duration(value.get(name, 0), unit) for name, unit in (("seconds", 1.0), ("nanos", 1e-9))]
         return sum(part for part in parts if part is not None) if "seconds" in value else None
     if isinstance(value, int | float):
-        return max(0.0, value * unit) if math.isfinite(value) else None
+        return max(0.0, value * unit) if abs(value) < _BEYOND_COUNT else None
     if not isinstance(value, str):
         return None
     if value.strip() and not _DURATION.sub("", value.strip()):

@@ -9,6 +9,7 @@ from typing import Any
 from ..completions import ErrorReport, named_fields
 from ..protocol import Profile
 from .table import FOREIGN_SIGNATURE
+from .tool_schemas import STRICTNESS, SchemaRule
 
 _REFUSED_STATUSES = (400, 404, 422)
 _TEMPLATE_STATUS = 500
@@ -36,15 +37,14 @@ _OF_A_VALUE = re.compile(
 _REFUSED_CODES = frozenset(("unsupported_parameter", "unknown_parameter", "unsupported_value", "extra_forbidden"))
 _OF_CHOICES = re.compile(r"\b(?:none|auto|required|any|named)\b", re.IGNORECASE)
 """Words about what may be chosen, and not about the choice itself."""
+_AUTO = {"tool_choice_none": False}
 _PARAMETERS: dict[str, Callable[[str], dict[str, Any]]] = {
     "stream_options": lambda _: {"stream_options": False},
     "max_tokens": lambda words: {
         "output_limit": "max_completion_tokens" if "max_completion_tokens" in words else "none"
     },
     "max_completion_tokens": lambda _: {"output_limit": "max_tokens"},
-    "tool_choice": lambda words: (
-        {"tool_choice_none": False} if _OF_CHOICES.search(words) is not None else {"tool_choice": False}
-    ),
+    "tool_choice": lambda words: _AUTO if _OF_CHOICES.search(words) is not None else {"tool_choice": False},
     "temperature": lambda _: {"temperature": False},
     "prompt_cache_key": lambda _: {"prompt_cache_key": False},
     "reasoning_content": lambda _: {"reasoning": "never", "reasoning_required": False},
@@ -84,7 +84,10 @@ _WORDINGS: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = tuple(
         }),
         (r"missing a.{0,3}thought.?signature", {"signature_blank": FOREIGN_SIGNATURE}),
         # Those of the running turn are required.
-        (r"(?:invalid|corrupted) thought.?signature", {"kept_fields": "turn"}),
+        (r"(?:invalid|corrupted) thought.?signature"
+         r"|thought.?signature.{0,40}\b(?:not valid|invalid|corrupted|not be (?:verified|validated|decrypted))\b", {
+            "kept_fields": "turn",
+        }),
         (r"\buser\b.{0,30}after.{0,20}\btool\b|\btool\b.{0,60}(?:followed by|before).{0,30}\buser\b"
          r"|\btool\b.{0,30}followed by.{0,20}\bassistant\b|\bassistant\b.{0,20}after.{0,20}\btool\b"
          r"|\btool\b\W{1,6}user\b", {
@@ -105,9 +108,9 @@ _WORDINGS: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = tuple(
         }),
         (r"tool_choice\W.{0,80}(?:'none'|should be|supported values|none is not one of|only supports \W?auto)"
          r"|\bnone\W{1,3}tool choice.{0,20}\bnot\b|(?:invalid|unsupported).{0,20}tool_?choice\W{1,3}none\b"
-         r"|tool_?choice\W{1,3}none\b.{0,20}\bnot\b", {
-            "tool_choice_none": False,
-        }),
+         r"|tool_?choice\W{1,3}none\b.{0,20}\bnot\b", _AUTO),
+        (r"\b(?:support\w*|unsupported|invalid)\b.{0,20}tool_?choice\W{1,3}value\b"
+         r"|tool_?choice\W{1,3}value\W{1,3}(?:is )?not\b|\b(?:invalid )?value (?:for|of) .{0,3}tool_?choice\b", _AUTO),
         (r"\btemperature\W.{0,40}\bonly (?:be set to|the default|\d)|(?:only|default|fixed).{0,30}\btemperature of \d"
          r"|\btemperature\W.{0,30}(?:must be|should be|fixed (?:at|to)|has to be) (?:exactly |equal to |set to )?+"
          r"[\d.]++(?! ?(?:and|or|to|-|<))|\btemperature\b.{0,20}\bcannot both\b", {
@@ -116,13 +119,19 @@ _WORDINGS: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = tuple(
         (r"schema for function.{0,200}\btype\W{1,6}object\b|inputSchema.{0,60}following: object", {
             "tool_schemas": "object",
         }),
-        (r"toolConfig|tools?=?\W.{0,40}must be (?:defined|provided|specified).{0,80}tool|must define tools"
+        (r"toolConfig|tools?=?\W.{0,40}must be (?:defined|provided|specified).{0,80}tool"
+         r"|must (?:define|declare) (?:the )?\W?tools\b"
          r"|\btools\W.{0,20}must be set when.{0,40}tool"
          r"|tool calling without .{0,3}tools|\btools\W.{0,20}required.{0,40}\btool"
          r"|no tools (?:were )?provided.{0,60}tool"
          r"|requires? .{0,3}tools\b.{0,20}(?:specified|provided|defined|set)\b", {
             "tools_with_calls": True,
         }),
+        (r"\bproperty (?:keys?|names?)\b.{0,80}\b(?:match|pattern)\b"
+         r"|(?:schema|parameters|properties)\b.{0,80}\b(?:invalid|illegal) (?:property|parameter|argument) name", {
+            "argument_names": "plain",
+        }),
+        (r"non-?empty for OBJECT\b|\bOBJECT\b.{0,40}non-?empty propert", {"tool_schemas": "filled"}),
         (r"(?:one|any|all)Of.{0,100}top level", {"tool_schemas": "object"}),
         (r"unknown name.{0,80}(?:function_?declarations|tools)\b"
          r"|(?:function_?declarations?\b.{0,40}\bparameters|input_?schema|schema for function|schema with types?)\b"
@@ -149,11 +158,19 @@ def lesson_of(status: int, report: ErrorReport, sent: Profile) -> Profile | None
         return None
     if changes.get("reasoning") == "turn" and sent.reasoning in ("turn", "never"):
         changes = {"reasoning": "never"}  # what is refused was not of an earlier turn
+    if changes == _AUTO and sent.tool_choice_none is False and _OF_CHOICES.search(report.message) is None:
+        changes = {"tool_choice": False}  # what is refused was `auto`
     if changes.get("kept_fields") == "turn" and sent.kept_fields is False:
         return None
     learnt = Profile.model_validate(changes)
+    if learnt.tool_schemas is not None and _is_as_strict(sent.tool_schemas, learnt.tool_schemas):
+        return None
     news = {name: value for name, value in learnt.stated().items() if getattr(sent, name) != value}
     return Profile.model_validate(news) if news else None
+
+
+def _is_as_strict(sent: SchemaRule | None, refused: SchemaRule) -> bool:
+    return STRICTNESS.index(sent or "any") >= STRICTNESS.index(refused)
 
 
 def _worded(report: ErrorReport) -> dict[str, Any]:

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import groupby
-from typing import Any, Literal
+from typing import Any
 
 from pydantic_core import from_json, to_json  # noqa: TID251  messages of our own, or of a call that was checked
 
 from ..protocol import Profile
-from .tool_schemas import fitted_schema
+from .call_ids import with_accepted_ids
+from .tool_schemas import SchemaRule, fitted_schema, with_plain_names
 
 _ASSISTANT, _TOOL, _USER = b'{"role":"assistant"', b'{"role":"tool"', b'{"role":"user"'
 _NULL_CONTENT = b'{"role":"assistant","content":null'
 _BETWEEN = b'{"role":"assistant","content":"I have the result."}'
 """Stands between a tool's result and a user's message for models that refuse the one behind the other."""
-_RESULT = re.compile(rb'\{"role":"tool","tool_call_id":("(?:[^"\\]|\\.)*")')
-_ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_IDS = {"nine": (re.compile(r"[A-Za-z0-9]{9}"), "", 9), "short": (re.compile(r"[A-Za-z0-9_-]{1,40}"), "call_", 24)}
-"""Rule for ids -> what it takes, and the prefix and the length of the digest that replaces another id."""
 _CACHED_TOOLS = 8
 """Lists of tools that are kept as they were rewritten: they are long, and the same in each step of a session."""
 
@@ -31,8 +26,7 @@ def accepted_messages(messages: Sequence[bytes], profile: Profile) -> Sequence[b
     and `content` where it has them."""
     if profile.signature_blank is not None and profile.kept_fields is not False:
         messages = [_with_signature(message, profile.signature_blank) for message in messages]
-    if profile.call_ids in _IDS:
-        messages = [_with_ids(message, profile.call_ids) for message in messages]
+    messages = with_accepted_ids(messages, profile.call_ids)
     if profile.null_content is False:
         messages = [one.replace(b"null", b'""', 1) if one.startswith(_NULL_CONTENT) else one for one in messages]
     if profile.user_after_tool is False or profile.two_users is False:
@@ -46,6 +40,8 @@ def accepted_tools(tools: bytes | None, messages: Sequence[bytes], profile: Prof
         return _tools_of_calls(messages) if profile.tools_with_calls else None
     if profile.tool_schemas not in (None, "any"):
         tools = _with_schemas(tools, profile.tool_schemas)
+    if profile.argument_names == "plain":
+        tools = _with_names(tools)
     if profile.description_limit is not None:
         tools = _with_short_descriptions(tools, profile.description_limit)
     return tools
@@ -60,39 +56,6 @@ def _with_signature(message: bytes, blank: str) -> bytes:
     for call in (content.get("tool_calls") or ())[:1]:
         call["extra_content"] = {"google": {"thought_signature": blank}}
     return to_json(content)
-
-
-def _with_ids(message: bytes, rule: str) -> bytes:
-    """Return a message whose ids of calls the model takes."""
-    if message.startswith(_ASSISTANT):
-        return _calls_with_ids(message, rule) if b'"tool_calls":' in message else message
-    found = _RESULT.match(message)  # its content, which may be long, is not parsed
-    if found is None:
-        return message
-    given = from_json(found[1])
-    taken = _id(given, rule)
-    return message if taken == given else message[: found.start(1)] + to_json(taken) + message[found.end(1) :]
-
-
-def _calls_with_ids(message: bytes, rule: str) -> bytes:
-    content: dict[str, Any] = from_json(message)
-    ids = [(call, _id(call["id"], rule)) for call in content.get("tool_calls") or () if isinstance(call.get("id"), str)]
-    if all(call["id"] == taken for call, taken in ids):
-        return message
-    for call, taken in ids:
-        call["id"] = taken
-    return to_json(content)
-
-
-def _id(given: str, rule: str) -> str:
-    pattern, prefix, length = _IDS[rule]
-    if pattern.fullmatch(given):
-        return given
-    number, letters = int.from_bytes(hashlib.blake2s(given.encode()).digest()), ""
-    for _ in range(length):
-        number, at = divmod(number, len(_ALPHABET))
-        letters += _ALPHABET[at]
-    return prefix + letters
 
 
 def _ordered(messages: Sequence[bytes], profile: Profile) -> list[bytes]:
@@ -129,10 +92,25 @@ def _tools_of_calls(messages: Sequence[bytes]) -> bytes | None:
 
 
 @lru_cache(maxsize=_CACHED_TOOLS)
-def _with_schemas(tools: bytes, rule: Literal["object", "plain"]) -> bytes:
+def _with_schemas(tools: bytes, rule: SchemaRule) -> bytes:
     definitions: list[dict[str, Any]] = from_json(tools)
     for function in _functions(definitions):
-        function["parameters"] = fitted_schema(function.get("parameters") or {}, rule)
+        fitted = fitted_schema(function.get("parameters") or {}, rule)
+        if rule == "filled" and not fitted.get("properties"):
+            function.pop("parameters", None)  # a tool without arguments
+        else:
+            function["parameters"] = fitted
+    return to_json(definitions)
+
+
+@lru_cache(maxsize=_CACHED_TOOLS)
+def _with_names(tools: bytes) -> bytes:
+    definitions: list[dict[str, Any]] = from_json(tools)
+    for function in _functions(definitions):
+        schema: dict[str, Any] = function.get("parameters") or {}
+        text, fitted = with_plain_names(function.get("description") or "", schema)
+        if fitted is not schema:
+            function |= {"description": text, "parameters": fitted}
     return to_json(definitions)
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal, cast
+
+from pydantic_core import to_json
 
 from ..protocol import is_object
 
-SchemaRule = Literal["any", "object", "plain"]
+SchemaRule = Literal["any", "object", "plain", "filled"]
+STRICTNESS: tuple[SchemaRule, ...] = ("any", "object", "plain", "filled")
+"""The rules; each asks for all that those before it ask for."""
 MAX_NODES = 5000
 """Schemas within one, with those that references stand for; what is beyond says nothing."""
 _UNIONS = ("oneOf", "anyOf", "allOf")
@@ -17,6 +22,7 @@ _PLAIN = frozenset((
     "maxLength", "pattern",
 ))
 # fmt: on
+_PLAIN_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _FORMATS = ("enum", "date-time")
 Schema = dict[str, Any]
 
@@ -25,12 +31,30 @@ def fitted_schema(schema: Schema, rule: SchemaRule) -> Schema:
     """Return the schema of a tool's arguments as a model takes it.
 
     `object`: an object at its top, with the properties of all its alternatives. `plain`: also without references and
-    keywords beyond those of OpenAPI, as Gemini takes it.
+    keywords beyond those of OpenAPI, as Gemini takes it. `filled`: also without objects that have no members, but for
+    the one at the top.
     """
     if rule == "any":
         return schema
     fitted = _with_object_at_top(schema)
-    return _Plain(schema).reduced(fitted) if rule == "plain" else fitted
+    if rule == "object":
+        return fitted
+    plain = _Plain(schema).reduced(fitted)
+    return plain if rule == "plain" else _with_filled_members(plain)
+
+
+def with_plain_names(description: str, schema: Schema) -> tuple[str, Schema]:
+    """Return the description and the schema of a tool without the arguments whose names Claude refuses. The description
+    then has them, because the tool still takes them."""
+    properties = _object(schema.get("properties"))
+    odd = {name: one for name, one in properties.items() if not _PLAIN_NAME.fullmatch(name)}
+    if not odd:
+        return description, schema
+    kept = {name: one for name, one in properties.items() if name not in odd}
+    required = [name for name in _list(schema.get("required")) if isinstance(name, str) and name in kept]
+    rest = {name: value for name, value in schema.items() if name != "required"}
+    described = "\n\n".join(filter(None, (description, f"Further arguments: {to_json(odd).decode()}")))
+    return described, {**rest, "properties": kept, **({"required": required} if required else {})}
 
 
 def _with_object_at_top(schema: Schema) -> Schema:
@@ -101,6 +125,25 @@ class _Plain:
         if len(real) == 1:
             return {**self.reduced(real[0], within), **kept}
         return {**kept, "anyOf": [self.reduced(one, within) for one in real]} if real else kept
+
+
+def _filled(plain: Schema) -> Schema:
+    """Return a plain schema with a text in the place of each object without members: the agent makes it an object."""
+    if plain.get("type") == "object" and not plain.get("properties"):
+        kept = {name: value for name, value in plain.items() if name not in ("properties", "required")}
+        return {**kept, "type": "string", "description": f"{plain.get('description') or ''} A JSON object.".strip()}
+    return _with_filled_members(plain)
+
+
+def _with_filled_members(plain: Schema) -> Schema:
+    filled = dict(plain)
+    if "properties" in plain:
+        filled["properties"] = {name: _filled(one) for name, one in plain["properties"].items()}
+    if "items" in plain:
+        filled["items"] = _filled(plain["items"])
+    if "anyOf" in plain:
+        filled["anyOf"] = [_filled(one) for one in plain["anyOf"]]
+    return filled
 
 
 def _resolved(schema: object, root: Schema) -> Schema:

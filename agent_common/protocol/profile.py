@@ -34,14 +34,18 @@ class Profile(Peer):
     null_content: bool | None = None
     """Whether the content beside calls may be null; otherwise it is an empty text."""
     call_ids: Literal["any", "short", "nine"] | None = None
-    """Ids of calls that it takes. `short`: at most 40 letters, digits, `_` and `-`; `nine`: nine letters and digits."""
+    """Ids of calls that it takes. `short`: at most 40 letters, digits, `_` and `-`; `nine`: nine letters and digits. An
+    id that comes again in a request is numbered for all models."""
     tools_with_calls: bool | None = None
     """Whether tools must be declared as long as the history has calls."""
     description_limit: int | None = Field(default=None, gt=0)
     """Characters of a tool's description; a longer one is cut."""
-    tool_schemas: Literal["any", "object", "plain"] | None = None
+    tool_schemas: Literal["any", "object", "plain", "filled"] | None = None
     """Schemas of tools that it takes. `object`: no alternatives at the top; `plain`: no references, and no keywords but
-    OpenAPI's. Others are converted. Null means `any`."""
+    OpenAPI's; `filled`: no objects without members either. Others are converted. Null means `any`."""
+    argument_names: Literal["any", "plain"] | None = None
+    """Names of a tool's arguments that it takes. `plain`: at most 64 letters, digits, `_`, `-` and `.`; an argument
+    with another name is described in words. Null means `any`."""
     reasoning: Literal["always", "turn", "never"] | None = None
     """When its own reasoning is sent back: with each message, within the turn, or never. Null means `always`."""
     reasoning_required: bool | None = None

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
 from agent_common.backoff import Backoff
-from agent_common.completions import CompletionReader, from_response, is_loading, read_error_body, with_cost
+from agent_common.completions import CompletionReader, from_response, read_error_body, with_cost
 from agent_common.net import HttpPool, TransportFault
 from agent_common.profiles import lesson_of
 from agent_common.protocol import Profile, Usage
@@ -222,7 +222,7 @@ class _Retries:
         """Return the seconds until the next attempt: as the provider asks, else doubling; with jitter. None: there is
         none."""
         asked = error.retry_after or 0
-        if is_loading(error) and asked <= LOADING_SECONDS and time.monotonic() - self._began < LOADING_SECONDS:
+        if error.loading and asked <= LOADING_SECONDS and time.monotonic() - self._began < LOADING_SECONDS:
             self._loading += 1
             return min(asked, MAX_RETRY_SECONDS) or _LOADING_BACKOFF.pause(self._loading)
         if not error.transient or asked > MAX_RETRY_SECONDS:

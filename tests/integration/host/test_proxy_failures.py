@@ -188,6 +188,13 @@ def test_a_compressed_refusal_of_the_content_is_no_refusal_of_the_key(
     assert (reply.status_code, reply.json()) == (403, json.loads(body))
 
 
+def test_a_quota_that_is_used_up_is_no_refusal_of_the_key(agent: httpx.Client, provider: ScriptedProvider) -> None:
+    body = {"statusCode": 403, "message": "Out of call volume quota. Quota will be replenished in 10:11:12."}
+    provider.script.replace([Fail(403, body=json.dumps(body))])
+    message = assert_openai_error(agent.post(CHAT, json=said("hi")), 403, "insufficient_quota")
+    assert message == body["message"]
+
+
 def test_a_long_refusal_is_passed_on_whole(agent: httpx.Client, provider: ScriptedProvider) -> None:
     body = {"error": {"message": "x" * 100_000, "code": "no"}}
     provider.script.replace([Fail(400, body=json.dumps(body))])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -159,6 +160,67 @@ def test_ids_are_rewritten_where_they_are_refused_the_same_in_call_and_result(
     assert re.fullmatch(shape, call_id)
     assert messages[3]["tool_call_id"] == call_id
     assert sent(view_of(called(given)), call_ids=rule) == messages
+
+
+def in_turns(*turns: Sequence[str], maker: str | None = None) -> View:
+    """A session whose turns have a step with calls of these ids each."""
+    view = View("prompt")
+    for at, ids in enumerate(turns):
+        view.add_user([{"type": "text", "text": "go"}], message_id=f"m{at}")
+        kept = {} if maker is None else {"model": maker, "call": SIGNED}
+        view.add_step(Step(calls=[call for one in ids for call in called(one, kept).calls]))
+    return view
+
+
+def ids_of(messages: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
+    calls = [call["id"] for message in messages for call in message.get("tool_calls", ())]
+    return calls, [message["tool_call_id"] for message in messages if message["role"] == "tool"]
+
+
+@pytest.mark.parametrize(
+    ("turns", "numbered"),
+    [
+        ([["call_0"], ["call_0"], ["call_0"]], ["call_0", "call_0_2", "call_0_3"]),
+        ([["call_0", "call_1"], ["call_0", "call_1"]], ["call_0", "call_1", "call_0_2", "call_1_2"]),
+        ([["call_0"], ["call_0_2"], ["call_0"]], ["call_0", "call_0_2", "call_0_3"]),
+        ([["call_0"], ["call_0"], ["call_0_2"]], ["call_0", "call_0_2", "call_0_2_2"]),
+        ([["a.b c"], ["a.b c"]], ["a.b c", "a.b c_2"]),
+        ([["call_0"], ["call_1"]], ["call_0", "call_1"]),
+    ],
+)
+@pytest.mark.parametrize("maker", [None, "g/gemini"])
+def test_a_call_has_an_id_that_no_other_of_the_request_has(
+    turns: list[list[str]], numbered: list[str], maker: str | None
+) -> None:
+    calls, results = ids_of(sent(in_turns(*turns, maker=maker)))
+    assert calls == results == numbered
+    for rule in ("nine", "short"):
+        calls, results = ids_of(sent(in_turns(*turns, maker=maker), call_ids=rule))
+        assert calls == results
+        assert len(set(calls)) == len(calls)
+
+
+@pytest.mark.parametrize("rule", [None, "nine", "short"])
+def test_numbered_ids_leave_the_beginning_of_a_prompt_as_it_was(rule: Any) -> None:
+    turns = [["call_0"], ["call_0", "call_1"], ["call_0_2"], ["call_0"]]
+    requests = [raw(in_turns(*turns[:end]), call_ids=rule) for end in range(1, len(turns) + 1)]
+    for before, after in pairwise(requests):
+        assert list(after[: len(before)]) == list(before)
+
+
+def test_equal_ids_within_a_message_go_to_the_results_in_their_order() -> None:
+    calls = [{"id": "c", "type": "function", "function": {"name": name, "arguments": "{}"}} for name in ("a", "b")]
+    made = [{"role": "assistant", "content": None, "tool_calls": calls}]
+    results = [{"role": "tool", "tool_call_id": "c", "content": text} for text in ("of a", "of b", "of b again")]
+    given = [json.dumps(message, separators=(",", ":")).encode() for message in (*made, *results)]
+    calls_sent, results_sent = ids_of([json.loads(message) for message in accepted_messages(given, Profile())])
+    assert calls_sent == ["c", "c_2"]
+    assert results_sent == ["c", "c_2", "c_2"]
+
+
+def test_messages_with_unique_ids_are_sent_as_they_are() -> None:
+    view = in_turns(["call_0"], ["call_1"])
+    assert accepted_messages(view.messages, Profile()) is view.messages
 
 
 def test_the_order_of_roles_that_strict_models_take() -> None:

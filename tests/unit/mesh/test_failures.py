@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic_core import to_json
 
-from agent_common.completions import error_in, from_event, from_response, is_loading, read_error_body, read_usage
+from agent_common.completions import error_in, from_event, from_response, read_error_body, read_usage
 from agent_common.protocol import Usage
 from agent_runtime.errors import ModelError
 from tests.unit.context.tokens.test_overflow import SAID
@@ -86,6 +86,11 @@ def test_a_prompt_that_is_too_long_is_told_in_many_ways(text: str) -> None:
         "The messages have a total of 9000 tokens which exceeds the limit of 8192",
         "Prompt exceeds maximum length",
         "Input tokens + max new tokens must be <= 8192",
+        "max_tokens must be at least 1, got -7584. (parameter=max_tokens, value=-7584)",
+        "max_completion_tokens must be at least 1, got -12",
+        "max_tokens must be greater than 0, but got -3.",
+        "`max_new_tokens` should be positive. Given: -100",
+        "Range of max_tokens should be [1, -7584]",
         "\u8f93\u5165\u957f\u5ea6\u8d85\u8fc7\u6a21\u578b\u6700\u5927\u957f\u5ea6",
     ],
 )
@@ -143,6 +148,10 @@ def test_a_page_about_rates_that_is_named_beside_a_prompt_that_is_too_long_chang
         "tools: must have less than 4096 items",
         "The output length limit of 4096 was exceeded",
         "max_tokens: Input should be less than or equal to 8192",
+        "max_tokens must be at least 1, got 0",
+        "max_tokens must be at least 1",
+        "max_tokens must be in 1-8192, got 9000",
+        "temperature must be at least 0, got -1. max_tokens is 50",
         "messages.0.content.1.image.source: image exceeds 5 MB maximum",
         "input image size is too large",
         "Too many images in request: the messages have more than the maximum of 10 images",
@@ -194,20 +203,48 @@ def test_a_retry_after_that_says_nothing(header: str | None) -> None:
         ({"error": {"message": "Model is not ready yet"}}, None),
         ({"error": "Model is not ready, it is still building or deploying"}, None),
         ({"message": "The endpoint is scaling from zero, please retry"}, None),
+        (
+            {
+                "error": {
+                    "message": "Deployment is currently scaled to zero and is scaling up. Please retry your request"
+                    " in a few minutes.",
+                    "code": "DEPLOYMENT_SCALING_UP",
+                    "type": "error",
+                }
+            },
+            None,
+        ),
+        ({"error": {"message": "Please retry", "code": "DEPLOYMENT_SCALING_UP"}}, None),
+        ({"error": "Waiting for model to load"}, None),
+        ({"message": "Model not loaded yet"}, None),
+        ({"error": {"message": "Service unavailable", "code": "model_not_ready"}}, None),
+        ({"error": {"message": "Service unavailable", "type": "MODEL_LOADING"}}, None),
     ],
 )
 def test_a_model_that_is_being_loaded(body: dict[str, object], seconds: float | None) -> None:
     error = from_response(503, {}, to_json(body))
-    assert (is_loading(error), error.retry_after) == (True, seconds)
+    assert (error.loading, error.retry_after) == (True, seconds)
 
 
-@pytest.mark.parametrize(("said", "loading"), [("Model is loading", True), ("model is loaded with 4096 tokens", False)])
+@pytest.mark.parametrize(
+    ("said", "loading"),
+    [
+        ("Model is loading", True),
+        ("Model unloaded.", True),
+        ("Model was unloaded while the request was still in queue.", True),
+        ("Model not loaded yet", True),
+        ("The model is not ready yet", True),
+        ("model is loaded with 4096 tokens", False),
+        ("Model m is not loaded. Load it first.", False),
+    ],
+)
 def test_a_model_that_is_being_loaded_may_be_told_as_a_fault_of_the_request(said: str, loading: bool) -> None:
-    assert is_loading(from_response(400, {}, to_json({"error": {"message": said}}))) is loading
+    assert from_response(400, {}, to_json({"error": {"message": said}})).loading is loading
 
 
-def test_a_model_that_is_overloaded_is_not_being_loaded() -> None:
-    assert not is_loading(from_response(503, {}, b'{"error": "the model is overloaded"}'))
+@pytest.mark.parametrize("said", ["the model is overloaded", "We are scaling up our capacity", "upload your model"])
+def test_a_model_that_is_overloaded_is_not_being_loaded(said: str) -> None:
+    assert not from_response(503, {}, to_json({"error": said})).loading
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,10 @@ def openai(message: str, param: str | None = None, code: str | None = None) -> d
         (openai("Unable to submit request because function call `read` in the 2. content block is missing a"
                 " `thought_signature`."), {"signature_blank": SKIPPED}),
         (openai("Corrupted thought signature."), {"kept_fields": "turn"}),
+        (openai("Unable to submit request because Thought signature is not valid.. Learn more:"
+                " https://cloud.google.com/vertex-ai/generative-ai/docs/thought-signatures"), {"kept_fields": "turn"}),
+        (openai("The `thought_signature` of content 3 is invalid"), {"kept_fields": "turn"}),
+        (openai("thoughtSignature could not be verified"), {"kept_fields": "turn"}),
         (openai("Unexpected role 'user' after role 'tool'"), {"user_after_tool": False}),
         (openai("Conversation roles must alternate user/assistant/user/assistant/..."),
          {"user_after_tool": False, "two_users": False}),
@@ -83,6 +87,9 @@ def openai(message: str, param: str | None = None, code: str | None = None) -> d
                 " message(s)."), {"user_after_tool": False, "two_users": False}),
         (openai("user and assistant roles should be alternating."), {"user_after_tool": False, "two_users": False}),
         (openai("Tool call id was call_0 but must be a-z, A-Z, 0-9, with a length of 9."), {"call_ids": "nine"}),
+        ({"error": {"message": "Provider returned error", "code": 400, "metadata": {
+            "raw": "Tool call id was call_0 but must be a-z, A-Z, 0-9, with a length of 9.",
+        }}}, {"call_ids": "nine"}),
         (openai("Invalid 'messages[2].tool_calls[0].id': string too long. Expected a string with maximum length 40.",
                 "messages[2].tool_calls[0].id", "string_above_max_length"), {"call_ids": "short"}),
         (openai("messages.1.content.0.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'"),
@@ -137,6 +144,11 @@ def openai(message: str, param: str | None = None, code: str | None = None) -> d
         (openai("This model only supports the default temperature of 1"), {"temperature": False}),
         (openai("tools: Field required when messages contain tool calls"), {"tools_with_calls": True}),
         (openai("No tools provided but tool_calls found in messages"), {"tools_with_calls": True}),
+        (openai("Requests which include `tool_use` or `tool_result` blocks must define `tools`."),
+         {"tools_with_calls": True}),
+        (openai("Requests which include `tool_use` or `tool_result` blocks must define tools."),
+         {"tools_with_calls": True}),
+        (openai("Messages with tool results must declare the 'tools' that were called"), {"tools_with_calls": True}),
         (openai("deepseek-reasoner does not support successive user or assistant messages (messages[1], ...)."),
          {"two_users": False, "user_after_tool": False}),
         (openai("Consecutive messages from the same role are not allowed: user"),
@@ -156,12 +168,25 @@ def openai(message: str, param: str | None = None, code: str | None = None) -> d
          {"tool_schemas": "plain"}),
         (openai("* GenerateContentRequest.tools[0].function_declarations[0].parameters.properties[x].enum: only"
                 " allowed for STRING type"), {"tool_schemas": "plain"}),
+        (openai("* GenerateContentRequest.tools[0].function_declarations[0].parameters.properties: should be non-empty"
+                " for OBJECT type"), {"tool_schemas": "filled"}),
+        (openai("* GenerateContentRequest.tools[2].function_declarations[3].parameters.properties[x].properties: should"
+                " be non-empty for OBJECT type"), {"tool_schemas": "filled"}),
+        (openai("Schema with type OBJECT must have non-empty properties"), {"tool_schemas": "filled"}),
         (openai("tools.function.parameters is not a valid moonshot flavored json schema, details: <At path"
                 " 'properties.x': type should be defined in anyOf items>"), {"tool_schemas": "plain"}),
         (openai("invalid JSON schema for tool x, tools[0].function.parameters: `/properties/y`: `$ref` not supported"),
          {"tool_schemas": "plain"}),
         (openai("tools.0.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12"),
          {"tool_schemas": "plain"}),
+        (openai("tools.0.custom.input_schema.properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'"),
+         {"argument_names": "plain"}),
+        (openai("litellm.BadRequestError: BedrockException - {\"message\":\"tools.3.input_schema.properties: Property"
+                " keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'\"}"), {"argument_names": "plain"}),
+        (openai("Invalid schema for function 'x': property name '$filter' must match '^[a-zA-Z0-9_.-]+$'"),
+         {"argument_names": "plain"}),
+        (openai("* GenerateContentRequest.tools[0].function_declarations[0].parameters.properties: Invalid property"
+                " name: $filter"), {"argument_names": "plain"}),
     ],
 )  # fmt: skip
 def test_a_refusal_that_names_what_is_refused_teaches(body: dict[str, Any], lesson: dict[str, Any]) -> None:
@@ -224,6 +249,40 @@ def test_signed_reasoning_that_is_refused_stays_out_of_later_turns_then_of_all(m
     assert lesson_of(400, report, Profile()) == Profile(reasoning="turn")
     assert lesson_of(400, report, Profile(reasoning="turn")) == Profile(reasoning="never")
     assert lesson_of(400, report, Profile(reasoning="never")) is None
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "No endpoints found that support the provided 'tool_choice' value. To learn more about provider routing, visit:"
+        " https://openrouter.ai/docs/provider-routing",
+        "The provided tool_choice value is not supported by this model",
+        "Unsupported tool_choice value",
+        "Invalid value for 'tool_choice'",
+        "This value of `tool_choice` is not available",
+    ],
+)
+def test_a_choice_of_tools_that_is_refused_becomes_auto_then_none_is_named(message: str) -> None:
+    report = read_error_body(to_json(openai(message)))
+    for status in (400, 404, 422):
+        assert lesson_of(status, report, Profile()) == Profile(tool_choice_none=False)
+        assert lesson_of(status, report, Profile(tool_choice_none=False)) == Profile(tool_choice=False)
+        assert lesson_of(status, report, Profile(tool_choice_none=False, tool_choice=False)) is None
+
+
+def test_schemas_of_tools_become_stricter_only() -> None:
+    rules = {
+        "object": "Invalid schema for function 'x': schema must have type 'object'",
+        "plain": "Invalid JSON payload received. Unknown name \"x\" at 'tools[0].function_declarations[0].parameters'",
+        "filled": "function_declarations[0].parameters.properties: should be non-empty for OBJECT type",
+    }
+    strictness = ["any", *rules]
+    for rule, message in rules.items():
+        report = read_error_body(to_json(openai(message)))
+        for sent in strictness:
+            stricter = strictness.index(rule) > strictness.index(sent)
+            lesson = lesson_of(400, report, Profile.model_validate({"tool_schemas": sent}))
+            assert lesson == (Profile.model_validate({"tool_schemas": rule}) if stricter else None)
 
 
 def test_a_signature_that_is_refused_brings_none_back_where_none_is_taken() -> None:

@@ -60,6 +60,28 @@ def test_members_become_plain(given: Any, plain: dict[str, Any]) -> None:
     assert fitted_schema(schema, "plain") == {"type": "object", "properties": {"a": plain}, "required": ["a"]}
 
 
+EMPTY: list[tuple[Any, dict[str, Any]]] = [
+    ({"type": "object"}, {**TEXT, "description": "A JSON object."}),
+    ({"type": "object", "properties": {}, "description": "Of x."}, {**TEXT, "description": "Of x. A JSON object."}),
+    ({"type": ["object", "null"]}, {**TEXT, "nullable": True, "description": "A JSON object."}),
+    ({"type": "array", "items": {"type": "object"}},
+     {"type": "array", "items": {**TEXT, "description": "A JSON object."}}),
+    ({"anyOf": [TEXT, {"type": "object"}]}, {"anyOf": [TEXT, {**TEXT, "description": "A JSON object."}]}),
+    ({"properties": {"b": {"type": "object"}}},
+     {"type": "object", "properties": {"b": {**TEXT, "description": "A JSON object."}}}),
+    (TEXT, TEXT),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "filled"), EMPTY)
+def test_an_object_without_members_is_a_text_for_models_that_refuse_it(
+    given: dict[str, Any], filled: dict[str, Any]
+) -> None:
+    schema = {"type": "object", "properties": {"a": given}, "required": ["a"]}
+    assert fitted_schema(schema, "filled") == {"type": "object", "properties": {"a": filled}, "required": ["a"]}
+    assert fitted_schema({"type": "object", "properties": {}}, "filled") == {"type": "object", "properties": {}}
+
+
 def test_references_that_multiply_have_a_bound() -> None:
     levels = {f"l{at}": {"properties": {name: {"$ref": f"#/$defs/l{at + 1}"} for name in "abc"}} for at in range(40)}
     plain = fitted_schema({"type": "object", "properties": {"a": {"$ref": "#/$defs/l0"}}, "$defs": levels}, "plain")

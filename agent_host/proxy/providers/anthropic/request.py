@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic_core import from_json, to_json  # noqa: TID251  reads calls that the proxy has checked
 
-from agent_common.profiles import fitted_schema
+from agent_common.profiles import fitted_schema, with_plain_names
 
 from ....errors import ProviderFailed
 from ...catalog.claude import ClaudeGeneration
@@ -21,8 +21,6 @@ from .thinking import pass_over_bound_thinking, thinking_fields
 DEFAULT_MAX_TOKENS = 32_000
 """Claude must be told a limit. Every model from 4 on takes this one."""
 _BAD_NAME = re.compile(r"[^a-zA-Z0-9_-]")
-_PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
-"""Names of arguments that Claude takes."""
 _UNSUPPORTED = {"n": 1, "logprobs": False, "modalities": ["text"], "audio": None}
 """Fields that Claude has nothing for, with the value that changes nothing."""
 
@@ -86,26 +84,11 @@ def _tools(payload: dict[str, Any]) -> list[dict[str, Any]]:
         name = str(function.get("name") or "")
         if not name or _BAD_NAME.search(name):
             raise refused(f"tools: the name {name!r} must have letters, digits, _ and - only")
-        schema, odd = _schema(as_object(function.get("parameters")))
-        further = f"Further arguments: {to_json(odd).decode()}" if odd else ""
-        description = "\n\n".join(filter(None, (str(function.get("description") or ""), further)))
+        schema = fitted_schema(as_object(function.get("parameters")), "object")
+        description, schema = with_plain_names(str(function.get("description") or ""), schema)
         described = {"description": description} if description else {}
         tools.append({"name": name, **described, "input_schema": schema})
     return tools
-
-
-def _schema(parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the schema as Claude takes it: an object, without a choice of schemas at its top. Also the properties with
-    names that Claude refuses, which are left out; the tool still takes them."""
-    schema = fitted_schema(parameters, "object")
-    properties = as_object(schema.get("properties"))
-    odd = {name: value for name, value in properties.items() if not _PROPERTY.fullmatch(name)}
-    if odd:
-        kept = {name: value for name, value in properties.items() if name not in odd}
-        required = [name for name in as_list(schema.get("required")) if name not in odd]
-        rest = {name: value for name, value in schema.items() if name != "required"}
-        schema = {**rest, "properties": kept, **({"required": required} if required else {})}
-    return schema, odd
 
 
 def _tool_choice(payload: dict[str, Any]) -> dict[str, Any]:
