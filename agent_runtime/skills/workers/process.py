@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agent_common.json_reader import JsonLimits, JsonRefused, read_json, run_by_size
 from agent_common.protocol import is_object
-from agent_common.telemetry import Seldom, logger
+from agent_common.telemetry import Seldom, connection_lines, logger
 
 from ...errors import AgentRuntimeError, MeshRefused, ToolFailure
 from ...ports import Mesh, ToolContext
@@ -72,6 +72,8 @@ class WorkerSetup:
     """How long more than one idle worker of a build is kept: parallel calls tend to come again."""
     authors: PromptFileAuthors | None = None
     """Keeps who writes files that become instructions; None: nobody does."""
+    connections: Seldom = field(default_factory=connection_lines)
+    """Bounds the lines about connections, by plugin."""
     failed_asks: Seldom = field(default_factory=Seldom)
     """Counts mesh requests that failed unexpectedly, by type of error: plugins ask as often as they like."""
 
@@ -88,7 +90,9 @@ class WorkerSetup:
         async with AsyncExitStack() as stack:
             caller = CallOrigin(self.mesh, self.mesh_tools)
             caller.set_meters(context)
-            network = await open_network(staged, self.confinement, self.upstream, stack, caller.count_egress)
+            network = await open_network(
+                staged, self.confinement, self.upstream, stack, caller.count_egress, self.connections
+            )
             child = await self.confinement.spawn(
                 (*WORKER_ARGV, *map(str, (staged.folder, staged.plugin, self.workspace, *packages))),
                 SandboxSpec(
@@ -293,9 +297,9 @@ class WorkerProcess:
         except AgentRuntimeError as error:
             line = pack({**head, "error": error.message})
         except Exception as error:
-            skipped = self._failed_asks.count_event(type(error).__name__)
-            if skipped is not None:
-                log.exception("mesh call of a skill failed", others_since=skipped)
+            more = self._failed_asks.facts_of_event(type(error).__name__)
+            if more is not None:
+                log.exception("mesh call of a skill failed", **more)
             line = pack({**head, "error": f"the mesh call failed ({type(error).__name__})"})
         await self._write(line)
 
