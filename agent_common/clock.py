@@ -8,7 +8,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Protocol
+
+LAST_MS = 253_402_300_799_000
+"""The last second of the year 9999, in epoch milliseconds."""
 
 
 class ScheduledCall(Protocol):
@@ -44,3 +48,13 @@ class SystemClock:
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> ScheduledCall:
         return asyncio.get_running_loop().call_later(seconds, call)
+
+
+def clamp_to_calendar(ms: int) -> int:
+    """Return epoch milliseconds, or the nearest in the years 1970 to 9999: files and imports may have any time."""
+    return min(max(0, ms), LAST_MS)
+
+
+def calendar_time(ms: int) -> datetime:
+    """Return epoch milliseconds, or the nearest of the calendar, as a time in UTC."""
+    return datetime.fromtimestamp(clamp_to_calendar(ms) / 1000, tz=UTC)

@@ -6,51 +6,23 @@ ever read as markup.
 
 from __future__ import annotations
 
-import json
-import re
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TextIO
-from unicodedata import category
+from typing import TYPE_CHECKING, Any
 
-from agent_common.line_text import HIDDEN, JOINERS, escape
 from agent_common.lookalikes import escape_lookalikes
+from agent_common.terminal_text import safe_json, safe_line, safe_text, write_text
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-_SUSPECT = re.compile("[^\x20-\x7e\n\t]")
-
-
-def safe_text(text: str) -> str:
-    """Return the text with escapes like `\\x1b` in the place of characters that drive a terminal or do not show. Line
-    ends and tabs stay."""
-    shown = _SUSPECT.sub(lambda found: _shown(found[0]), text.replace("\r\n", "\n"))
-    return HIDDEN.sub(lambda found: escape(found[0]), shown)
-
-
-def safe_line(text: str) -> str:
-    """Return the same as one line."""
-    return safe_text(text).replace("\n", "\\n").replace("\t", " ")
-
 
 def exact_text(text: str) -> str:
-    """Return the same for what a person decides on: letters that look like others are escapes too."""
+    """Return `safe_text` for what a person decides on: letters that look like others are escapes too."""
     return escape_lookalikes(safe_text(text))
-
-
-def _shown(char: str) -> str:
-    return char if char.isprintable() or char in JOINERS or category(char) == "Zs" else escape(char)
-
-
-def safe_json(value: Any, indent: int | None = None) -> str:
-    """Return the value as JSON that is safe to show: characters that do not show are escapes of JSON."""
-    text = json.dumps(value, ensure_ascii=False, indent=indent)
-    shown = _SUSPECT.sub(lambda found: found[0] if _shown(found[0]) == found[0] else json.dumps(found[0])[1:-1], text)
-    return HIDDEN.sub(lambda found: json.dumps(found[0])[1:-1], shown)
 
 
 def local_time(epoch_ms: int | None) -> str:
@@ -82,15 +54,15 @@ class Output:
 
     def document(self, value: Any) -> None:
         """Write one JSON document."""
-        _write(safe_json(value, indent=2 if self.terminal else None) + "\n")
+        write_text(safe_json(value, indent=2 if self.terminal else None) + "\n")
 
     def record(self, value: Any) -> None:
         """Write one line of JSON Lines."""
-        _write(safe_json(value) + "\n")
+        write_text(safe_json(value) + "\n")
 
     def text(self, text: str) -> None:
         """Write text as it comes, without a line end of its own."""
-        _write(safe_text(text))
+        write_text(safe_text(text))
 
     def answer(self, result: Mapping[str, Any]) -> None:
         """Write what a task has answered: text as it is, anything else as JSON."""
@@ -99,13 +71,13 @@ class Output:
 
     def line(self, text: str = "") -> None:
         """Write one line."""
-        _write(safe_line(text) + "\n")
+        write_text(safe_line(text) + "\n")
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]], empty: str = "nothing to show") -> None:
         """Write a table for a person, or a line for each row with tabs between its cells: no heading, nothing cut."""
         cells = [[safe_line("" if cell is None else str(cell)) for cell in row] for row in rows]
         if not self.terminal:
-            _write("".join("\t".join(row) + "\n" for row in cells))
+            write_text("".join("\t".join(row) + "\n" for row in cells))
         elif cells:
             self._draw(columns, cells)
         else:
@@ -126,20 +98,12 @@ class Output:
     def note(self, text: str) -> None:
         """Tell a person something beside the output: on stderr, and not with `--json`."""
         if not self.json:
-            _write(safe_line(text) + "\n", sys.stderr)
+            write_text(safe_line(text) + "\n", sys.stderr)
 
 
 def print_error(text: str, output: str = "") -> None:
     """Write an error to stderr, and indented below it its further lines and what another program has written."""
     first, *more = text.splitlines() or [""]
-    _write(f"agent: {safe_line(first)}\n", sys.stderr)
+    write_text(f"agent: {safe_line(first)}\n", sys.stderr)
     if below := "\n".join([*more, *([output] if output else ())]):
-        _write(textwrap.indent(safe_text(below), "  ") + "\n", sys.stderr)
-
-
-def _write(text: str, stream: TextIO | None = None) -> None:
-    """Write at once, so that a reader which has gone is noticed here. What the encoding lacks is escaped."""
-    out = stream or sys.stdout
-    encoding = out.encoding or "utf-8"
-    out.write(text.encode(encoding, "backslashreplace").decode(encoding))
-    out.flush()
+        write_text(textwrap.indent(safe_text(below), "  ") + "\n", sys.stderr)

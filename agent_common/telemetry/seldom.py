@@ -1,4 +1,4 @@
-"""Log lines that strangers can cause as often as they like: of each kind one is written in a while."""
+"""Log lines that strangers can cause as often as they like: of each kind a few are written in a while."""
 
 from __future__ import annotations
 
@@ -7,25 +7,44 @@ import time
 from collections.abc import Callable
 
 INTERVAL_SECONDS = 60.0
+CONNECTION_LINES = 120
+"""Lines about connections of one client that end alike, in a minute."""
 
 
 class Seldom:
     """Counts events by kind. Its caller bounds the number of kinds."""
 
-    def __init__(self, interval: float = INTERVAL_SECONDS, now: Callable[[], float] = time.monotonic) -> None:
-        """`every`: seconds from one line to the next of the same kind."""
-        self._interval, self._now = interval, now
-        self._last_logged: dict[str, tuple[float, int]] = {}
+    def __init__(
+        self, interval: float = INTERVAL_SECONDS, now: Callable[[], float] = time.monotonic, *, most: int = 1
+    ) -> None:
+        """`most`: lines of the same kind that are written in an `interval` of seconds."""
+        self._interval, self._now, self._most = interval, now, most
+        self._kinds: dict[str, tuple[float, int, int]] = {}
+        """When the interval began, and what was written and skipped since."""
 
     def count_event(self, kind: str) -> int | None:
         """Count one event. None: do not write it; else: write it, with the number that were not written before it."""
         now = self._now()
-        last, skipped = self._last_logged.get(kind, (now - self._interval, 0))
-        if now - last < self._interval:
-            self._last_logged[kind] = last, skipped + 1
+        began, written, skipped = self._kinds.get(kind, (now, 0, 0))
+        if now - began >= self._interval:
+            began, written = now, 0
+        if written >= self._most:
+            self._kinds[kind] = began, written, skipped + 1
             return None
-        self._last_logged[kind] = now, 0
+        self._kinds[kind] = began, written + 1, 0
         return skipped
+
+    def facts_of_event(self, kind: str) -> dict[str, int] | None:
+        """Count one event. None: do not write it; else: what its line has besides: how many were not written."""
+        skipped = self.count_event(kind)
+        if skipped is None:
+            return None
+        return {"others_since": skipped} if skipped else {}
+
+
+def connection_lines() -> Seldom:
+    """Return the bound of lines about connections: programs open them as often as they like."""
+    return Seldom(most=CONNECTION_LINES)
 
 
 class SeldomWarnings(logging.Filter):

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from agent_common.terminal_text import safe_text, write_text
 from agent_conformance import conformance
 
 from ..settings import LOADER, load_settings
@@ -80,7 +81,7 @@ def run(
     from .run_once import RunOnce
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C: stops what was started
-    print(RunOnce(driver, image, name, timeout).run(task, data_dir))
+    write_text(safe_text(RunOnce(driver, image, name, timeout).run(task, data_dir)) + "\n")
 
 
 app.command()(print_errors(models))

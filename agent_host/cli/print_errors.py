@@ -9,6 +9,8 @@ from typing import ParamSpec
 
 import typer
 
+from agent_common.terminal_text import safe_line, write_text
+
 from ..errors import RequestError, StartError
 
 P = ParamSpec("P")
@@ -23,7 +25,8 @@ def print_errors(command: Callable[P, None]) -> Callable[P, None]:
             command(*args, **kwargs)
         except (StartError, RequestError) as error:
             for line in error.message.splitlines():
-                print(f"agent-host: {line.removeprefix('agent-host: ')}", file=sys.stderr)  # a host's log has it too
+                shown = safe_line(line.removeprefix("agent-host: "))  # a host's log has it too
+                write_text(f"agent-host: {shown}\n", sys.stderr)
             raise typer.Exit(1) from None
 
     return wrapped

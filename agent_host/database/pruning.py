@@ -37,7 +37,10 @@ MOST_KEPT = 10_000
 DAY_MS = 86_400_000
 WORK_DAYS = 7
 """Days that a request's id is kept whatever the setting, because a request may be valid for a week before it starts."""
-AGENT_EVENTS = ("attached", "detached", "duplicate_result", "callback_failed")
+AGENT_EVENTS = (
+    *("attached", "detached", "duplicate_result", "callback_failed"),
+    *("constraints_not_in_force", "retry_wait"),
+)
 BAD_LINE = "bad_line."
 """Types of the host's rows in the audit trail, and the beginning of types, that an agent can cause at will."""
 _FREED_PAGES = 1000

@@ -1,8 +1,8 @@
-"""The forward proxy for agents: which hosts they may reach, and a log line for each connection or refusal."""
+"""The forward proxy for agents: which hosts they may reach, and log lines about connections and refusals."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -17,7 +17,7 @@ from agent_common.net import (
     ListeningSocket,
     Upstream,
 )
-from agent_common.telemetry import Seldom
+from agent_common.telemetry import Seldom, connection_lines
 
 from ..access import AccessGuard
 from ..errors import Unauthorized, Unavailable
@@ -57,17 +57,18 @@ def egress_proxy(
         return f"{host} is not among the hosts that the mesh lets its agents reach (MESH_EGRESS_HOSTS)"
 
     strangers = Seldom()
+    agents = connection_lines()
 
     def note(record: ConnectionRecord) -> None:
-        skipped = 0 if record.agent else strangers.count_event(str(record.status))
-        if skipped is not None:
-            _log_connection(record, skipped)
+        lines = agents if record.agent else strangers
+        more = lines.facts_of_event(f"{record.agent} {record.status}")
+        if more is not None:
+            _log_connection(record, more)
 
     return ForwardProxy(upstream or DirectUpstream(), admit, authenticate=known, on_closed=note, limits=limits)
 
 
-def _log_connection(record: ConnectionRecord, skipped: int) -> None:
-    more = {"others_since": skipped} if skipped else {}
+def _log_connection(record: ConnectionRecord, more: Mapping[str, int]) -> None:
     log.info(
         "egress",
         agent=record.agent or None,

@@ -254,8 +254,9 @@ class Listener:
         """
         work = self.ledger.active.get(request_id)
         if work is not None and not work.refused:
-            self._audit_log.event("cancel", reason, workspace=work.workspace, request_id=request_id)
-            self._dispatch.canceller.cancel(work, reason)
+            if work.active and work.cancel_reason is None:  # else it is cancelled already, or over
+                self._audit_log.event("cancel", reason, workspace=work.workspace, request_id=request_id)
+                self._dispatch.canceller.cancel(work, reason)
             await self.ledger_writer.flush()
         return await self.ledger.read(request_id)
 

@@ -7,6 +7,7 @@ import gc
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TextIO
 
 from .. import __version__
 from ..errors import RequestError, StartError, StoreError, ToolFailure
@@ -31,9 +32,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             _serve()
     except (StartError, RequestError, StoreError, ToolFailure) as error:
-        print(f"agent-runtime: {error}", file=sys.stderr)
+        _print(f"agent-runtime: {error}", sys.stderr)
         return 1
     return 0
+
+
+def _print(text: str, stream: TextIO | None = None) -> None:
+    """Print what may quote a plugin, an MCP server or a file."""
+    from agent_common.terminal_text import safe_text, write_text
+
+    write_text(safe_text(text) + "\n", stream)
 
 
 def _serve() -> None:
@@ -72,7 +80,7 @@ def _try_servers(name: str | None) -> bool:
     settings = load_settings()
     configure("error")  # faults are printed with their server
     lines, good = asyncio.run(try_servers(settings, name))
-    print("\n".join(lines))
+    _print("\n".join(lines))
     return good
 
 
@@ -83,8 +91,8 @@ def _import(path: str, *, keep_permissions: bool) -> None:
 
     session_id, left_out = import_session(load_settings(), path, keep_permissions=keep_permissions)
     for rule in left_out:
-        print(f"left out the rule {rule!r}")
-    print(f"imported session {session_id}")
+        _print(f"left out the rule {rule!r}")
+    _print(f"imported session {session_id}")
 
 
 def _back_up(file: Path | None) -> None:
@@ -105,9 +113,9 @@ def _skill(given: argparse.Namespace) -> None:
     configure(settings.log_level, settings.log_format)
     gc.enable()
     if given.action == "test":
-        print(test_skill(settings, given.file, given.skill, given.arguments))
+        _print(test_skill(settings, given.file, given.skill, given.arguments))
     else:
-        print(allow_skill(settings, given.file, given.secret, given.host))
+        _print(allow_skill(settings, given.file, given.secret, given.host))
 
 
 def _parser(*, helping: bool) -> argparse.ArgumentParser:

@@ -9,10 +9,10 @@ the runtime did not write itself, such as a memory, is wrapped as data with its 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, cast
 
+from agent_common.clock import calendar_time, clamp_to_calendar
 from agent_common.protocol import NOTES_CLOSE, NOTES_OPEN, is_object
 
 from ..ports import Note
@@ -23,8 +23,6 @@ NOTE_CAP = 4_000
 """Maximum characters of one note."""
 NOTES_CAP = 12_000
 """Maximum characters of all notes of a message."""
-MAX_TIME_MS = 253_402_300_799_000
-"""The end of the year 9999; an import may contain a later time."""
 METADATA_KEY = "notes"
 """Key of the notes in the metadata of a user's message."""
 
@@ -36,12 +34,12 @@ def sent_note(ms: int) -> Note:
 
 def format_time(ms: int) -> str:
     """Format a time in epoch milliseconds for the model."""
-    return _format_minute(min(max(0, ms), MAX_TIME_MS) // 60_000)
+    return _format_minute(clamp_to_calendar(ms) // 60_000)
 
 
 @lru_cache(maxsize=16)
 def _format_minute(minute: int) -> str:
-    return datetime.fromtimestamp(minute * 60, tz=UTC).strftime("%Y-%m-%d %H:%M UTC, %A")
+    return calendar_time(minute * 60_000).strftime("%Y-%m-%d %H:%M UTC, %A")
 
 
 def bound_notes(notes: Iterable[Note]) -> tuple[Note, ...]:

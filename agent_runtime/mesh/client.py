@@ -69,7 +69,7 @@ class MeshClient:
             raise MeshUnavailable(f"chat has no option {unknown[0]!r}; it takes {', '.join(sorted(CHAT_OPTIONS))}")
         _require_list("messages", messages, dict, "objects such as {'role': 'user', 'content': '...'}")
         _require_text_only(messages)
-        body = {"model": self._model, **options, "messages": list(messages)}
+        body = {**options, "model": options.get("model") or self._model, "messages": list(messages)}
         raw = await self._metered("/chat/completions", body, meter)
         with _answer_expected():
             choice, usage = raw["choices"][0], find_report(raw) or {}
@@ -108,6 +108,8 @@ class MeshClient:
     async def _metered(self, path: str, body: dict[str, Any], meter: ModelMeter | None) -> Any:
         """Call a model and charge its usage to the meter, if there is one."""
         model = body["model"]
+        if not isinstance(model, str):
+            raise MeshUnavailable("model: must be text")
         if meter is not None:
             await meter.check_budget(model)
         status, answer = await self._exchange(path, body)

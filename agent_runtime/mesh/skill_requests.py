@@ -29,12 +29,14 @@ class RefusedRequest(Exception):
 
 def checked_body(path: str, body: object, default_model: str) -> dict[str, Any]:
     """Return the body to send. Raises RefusedRequest: a provider would fetch what is no text, or run a hosted tool."""
-    if path not in PATHS:
+    if not isinstance(path, str) or path not in PATHS:  # pyright: ignore[reportUnnecessaryIsInstance]  as sent
         raise RefusedRequest(f"/{path}: a skill may ask for {' and '.join(PATHS)} only")
     if not is_object(body) or not body.get(PATHS[path]):
         raise RefusedRequest(f"{PATHS[path]}: is required and must not be empty")
     if unknown := sorted(set(body) - _FIELDS[path]):
         raise RefusedRequest(f"{unknown[0]}: a skill may send {', '.join(sorted(_FIELDS[path]))} only")
+    if not isinstance(body.get("model"), str | None):
+        raise RefusedRequest("model: must be text")
     if body.get("stream"):
         raise RefusedRequest("stream: a skill gets whole answers; leave it out")
     if path == "chat/completions":

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from agent_common.clock import calendar_time
+
 from ..errors import BrokenRecord, StartError, StoreError
 from .backups import backup_folder, newest_backup, read_only
 
@@ -97,7 +99,7 @@ def damaged_error(database: Path, found: str | sqlite3.Error) -> StartError:
     if backup is None:
         text = _NO_BACKUP.format(folder=backup_folder(database), moves=_move_aside_commands(database))
     else:
-        made = datetime.fromtimestamp(backup.stat().st_mtime, UTC)
+        made = calendar_time(backup.stat().st_mtime_ns // 1_000_000)
         text = _RESTORE.format(
             backup=backup,
             made=f"{made:%Y-%m-%d %H:%M:%S} UTC",

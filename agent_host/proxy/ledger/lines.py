@@ -46,9 +46,8 @@ class RefusalLog:
         self._seldom = Seldom(REFUSALS_EVERY, clock.monotonic)  # bounded: only agents with a token get here
 
     def log(self, agent_id: str, error: RequestError) -> None:
-        skipped = self._seldom.count_event(agent_id)
-        if skipped is None:
+        more = self._seldom.facts_of_event(agent_id)
+        if more is None:
             return
-        more = {"others_since": skipped} if skipped else {}
         facts = {"status": error.status, "code": error.code, "error": error.message}
         log.warning("model_call_refused", agent_id=agent_id, **facts, **more)

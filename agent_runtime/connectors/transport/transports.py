@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from agent_common.telemetry import logger
+from agent_common.telemetry import Seldom, connection_lines, logger
 
 from ...errors import ToolFailure
 from ...sandbox import Confinement, Quota, SandboxLimits, SandboxProcess, SandboxSpec
@@ -67,6 +67,9 @@ class ConnectorDeps:
     installations: dict[str, InstalledFiles] = field(default_factory=dict[str, InstalledFiles])
     """What was found for each local server. It stays as it is until the runtime starts again, so that nothing that
     happens meanwhile changes what a server sees."""
+
+    lines: Seldom = field(default_factory=connection_lines)
+    """Bounds those of the log about connections of local servers, by server."""
 
     @property
     def changeable(self) -> tuple[Path, ...]:
@@ -168,7 +171,11 @@ class ConnectorDeps:
             return None if hosts.match(host) else f"server {name} may not reach {host}"
 
         def note(record: ConnectionRecord) -> None:
-            log.info("mcp server out", server=name, host=record.host, port=record.port, verdict=record.verdict)
+            more = self.lines.facts_of_event(f"{name} {record.status}")
+            if more is not None:
+                log.info(
+                    "mcp server out", server=name, host=record.host, port=record.port, verdict=record.verdict, **more
+                )
 
         folder = stack.enter_context(TemporaryDirectory(prefix="agent-mcp-"))
         opened = unix_socket_proxy(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+
+from agent_common.clock import calendar_time
 
 from ...ports import Memory, MemoryHit, Note, NoteContext
 
@@ -28,7 +29,7 @@ class MemoryNotes:
         found = await self.memory.recall(
             context.message_text, principal=context.principal, session_id=context.session_id, limit=MAX_RECALLED
         )
-        return [Note("memory", one.text, f"{one.source}, {_day(one.written_at)}") for one in found]
+        return [Note("memory", one.text, f"{one.source}, {calendar_time(one.written_at).date()}") for one in found]
 
 
 class NullMemory:
@@ -47,7 +48,3 @@ def durable_facts(summary: str) -> list[str]:
     lines = section[1].splitlines() if section is not None else []
     facts = (line.strip().lstrip("-*\u2022").strip() for line in lines)
     return [fact for fact in facts if fact][:MAX_SAVED_FACTS]
-
-
-def _day(when_ms: int) -> str:
-    return datetime.fromtimestamp(when_ms / 1000, tz=UTC).date().isoformat()

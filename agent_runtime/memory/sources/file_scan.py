@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent_common.clock import clamp_to_calendar
+
 from ...errors import ToolFailure
 from ...workspace import SafePath
 
@@ -108,4 +110,4 @@ def _is_printable(name: str) -> bool:
 def _to_scanned_file(about: os.stat_result) -> ScannedFile:
     racy = "?" if time.time_ns() - about.st_mtime_ns < RACY_NS else ""
     facts = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
-    return ScannedFile(":".join(map(str, facts)) + racy, about.st_mtime_ns // 1_000_000)
+    return ScannedFile(":".join(map(str, facts)) + racy, clamp_to_calendar(about.st_mtime_ns // 1_000_000))

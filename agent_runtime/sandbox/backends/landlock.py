@@ -68,7 +68,7 @@ class LandlockBackend:
         os.write(plan_file, marshal.dumps(plan))
         return LaunchPlan(
             argv=(sys.executable, "-I", "-S", str(LAUNCHER), LIFELINE, str(plan_file), *argv),
-            env={**environment(spec), "GIT_CONFIG_NOSYSTEM": "1"},  # git fails if it may not read that file
+            env=environment(spec),
             fds=(plan_file,),
             uid=self.uid,
             ends_by_lifeline=True,

@@ -47,7 +47,7 @@ def requirements_of(code: bytes, file: str) -> tuple[str, ...]:
         raise _invalid_error(file, f"the block `# /// script` is longer than {MAX_BLOCK_LENGTH:,} characters")
     try:
         metadata = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # a TOMLDecodeError, or a number with too many digits
         raise _invalid_error(file, f"the block `# /// script` is not TOML: {error}") from None
     return _check_requirements(metadata.get("dependencies", []), file)
 
@@ -67,10 +67,12 @@ def _check_requirements(values: Any, file: str) -> tuple[str, ...]:
     if not isinstance(values, list) or len(cast("list[Any]", values)) > MAX_REQUIREMENTS:
         raise _invalid_error(file, f"dependencies must be a list of at most {MAX_REQUIREMENTS} texts")
     for one in cast("list[Any]", values):
-        if not isinstance(one, str) or len(one) > MAX_REQUIREMENT_LENGTH or not _REQUIREMENT.fullmatch(one.strip()):
+        if not isinstance(one, str):
+            raise _invalid_error(file, f"dependencies: must be texts, and one is of the type {type(one).__name__}")
+        if len(one) > MAX_REQUIREMENT_LENGTH or not _REQUIREMENT.fullmatch(one.strip()):
             raise _invalid_error(
                 file,
-                f"dependencies: {str(one)[:100]!r} must be a name with versions, such as 'python-slugify>=8',"
+                f"dependencies: {one[:100]!r} must be a name with versions, such as 'python-slugify>=8',"
                 f" of at most {MAX_REQUIREMENT_LENGTH} characters",
             )
     return tuple(sorted({one.strip() for one in cast("list[str]", values)}))

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...errors import ToolFailure
+from agent_common.telemetry import logger
+
+from ...errors import AgentRuntimeError, ToolFailure
 from ...tools import check_arguments, load_schema_validator, normalize_arguments
 from ..dependencies import Environments, requirements_of
 from ..sources.grants import Grants
@@ -23,6 +25,8 @@ MAX_CONCURRENT_IMPORTS = 8
 """Plugins imported at the same time, so that one that hangs does not hold up the others."""
 TEST_SECONDS = 30.0
 """Seconds that a test call may take, unless the skill has a timeout of its own."""
+
+log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,7 @@ class SkillValidator:
         """Install the plugin's dependencies, import it, check what it declares, run its `self_check`, and make the test
         call. Raises ToolFailure that names the file, the line and the reason for its author; then nothing of the build
         is left."""
-        with _as_author_faults():
+        with _as_author_faults(source.file):
             async with self.slots:
                 build = await self._import_build(source, by_agent=by_agent)
             try:
@@ -109,14 +113,22 @@ class SkillValidator:
 
 
 @contextlib.contextmanager
-def _as_author_faults() -> Generator[None]:
-    """Report a skill that breaks or hangs in its validation as `invalid`: its author can fix it."""
+def _as_author_faults(file: str) -> Generator[None]:
+    """Report a skill that breaks or hangs in its validation as `invalid`: its author can fix it. So is one that nobody
+    has thought of: no plugin may stop others, or the start."""
     try:
         yield
     except ToolFailure as failure:
         if failure.kind not in ("backend", "timeout"):
             raise
         raise ToolFailure(failure.message, kind="invalid") from failure
+    except AgentRuntimeError:
+        raise
+    except OSError as error:  # a later scan tries again
+        raise ToolFailure(f"{file} cannot be validated: {error.strerror or error}", kind="unavailable") from error
+    except Exception as error:
+        log.exception("a skill cannot be validated", file=file)
+        raise ToolFailure(f"{file} cannot be validated: {type(error).__name__}", kind="invalid") from error
 
 
 async def _load(source: PluginSource, pool: WorkerPool) -> list[Mapping[str, Any]]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from inspect import signature
 from typing import Any, Protocol
+
+from agent_common.protocol import is_object
 
 from ...errors import MeshUnavailable
 from ...ports import EgressMeter, Mesh, ModelMeter, ToolContext
+
+Method = Callable[..., Awaitable[Any]]
 
 
 class MeshTools(Protocol):
@@ -48,22 +53,26 @@ class CallOrigin:
         finally:
             self._context = None
 
-    async def chat(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> Any:
+    async def chat(self, /, messages: Sequence[Mapping[str, Any]], **options: Any) -> Any:
         """Answer `mesh_client.chat`. Raises MeshUnavailable and ToolFailure."""
         return await self._mesh.chat(messages, self._model_calls, **options)
 
-    async def embed(self, texts: Sequence[str], **options: Any) -> Any:
+    async def embed(self, /, texts: Sequence[str], *, model: str | None = None) -> Any:
         """Answer `mesh_client.embed`. Raises MeshUnavailable and ToolFailure."""
-        return await self._mesh.embed(texts, self._model_calls, **options)
+        return await self._mesh.embed(texts, self._model_calls, model=model)
 
-    async def openai(self, path: str, body: Any) -> Any:
+    async def openai(self, /, path: str, body: Any) -> Any:
         """Answer a request of `mesh_client.openai()`. Raises MeshUnavailable and ToolFailure."""
         return await self._mesh.request(path, body, self._model_calls)
 
-    async def answer(self, what: Any, arguments: Mapping[str, Any]) -> Any:
-        """Answer any method of `mesh_client`. Raises MeshUnavailable and ToolFailure."""
-        models: Mapping[str, Any] = {"chat": self.chat, "embed": self.embed, "openai": self.openai}
+    async def answer(self, what: Any, arguments: Any) -> Any:
+        """Answer any method of `mesh_client`. Raises MeshUnavailable, for what is no such request too, and
+        ToolFailure."""
+        models: Mapping[str, Method] = {"chat": self.chat, "embed": self.embed, "openai": self.openai}
+        if not is_object(arguments):
+            raise MeshUnavailable(f"{what}: the arguments must be an object")
         if isinstance(what, str) and what in models:
+            _check_arguments(what, models[what], arguments)
             return await models[what](**arguments)
         names = self._tools.names if self._tools is not None else ()
         if self._tools is None or what not in names:
@@ -77,3 +86,11 @@ class CallOrigin:
         """Count bytes that are about to be sent. Raises ToolFailure when the limit is reached."""
         if self._egress is not None:
             self._egress.count_sent(size)
+
+
+def _check_arguments(what: str, method: Method, arguments: Mapping[str, Any]) -> None:
+    """Raise MeshUnavailable if the method does not take these arguments."""
+    try:
+        signature(method).bind(**arguments)
+    except TypeError as error:
+        raise MeshUnavailable(f"{what}: {error}") from None

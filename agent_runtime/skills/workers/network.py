@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from agent_common.telemetry import logger
+from agent_common.telemetry import Seldom, logger
 
 from ...errors import ToolFailure
 from ...sandbox import Confinement
@@ -27,10 +27,11 @@ async def open_network(
     confinement: Confinement,
     upstream: Upstream | None,
     stack: AsyncExitStack,
-    count: Callable[[int], None] | None = None,
+    count: Callable[[int], None] | None,
+    lines: Seldom,
 ) -> Path | None:
-    """Return the socket of a proxy for one worker, open until `stack` is closed; None if it has no network. Raises
-    ToolFailure where the confinement cannot give it one."""
+    """Return the socket of a proxy for one worker, open until `stack` is closed; None if it has no network. `lines`
+    bounds those of the log about its connections. Raises ToolFailure where the confinement cannot give it one."""
     hosts, plugin = staged.grant.hosts, staged.plugin.name
     # An unconfined process has the machine's network.
     if hosts is None or confinement.name == "off":
@@ -45,7 +46,9 @@ async def open_network(
         return f"plugin {plugin} may not reach port {port} of {host}; see `agent-runtime skill allow`"
 
     def note(passage: ConnectionRecord) -> None:
-        log.info("skill out", plugin=plugin, host=passage.host, port=passage.port, verdict=passage.verdict)
+        more = lines.facts_of_event(f"{plugin} {passage.status}")
+        if more is not None:
+            log.info("skill out", plugin=plugin, host=passage.host, port=passage.port, verdict=passage.verdict, **more)
 
     folder = stack.enter_context(TemporaryDirectory(prefix="agent-skill-"))
     opened = unix_socket_proxy(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agent_common.json_reader import JsonLimits, JsonRefused, read_json, run_by_size
 from agent_common.protocol import is_object
-from agent_common.telemetry import logger
+from agent_common.telemetry import Seldom, connection_lines, logger
 
 from ...errors import AgentRuntimeError, MeshRefused, ToolFailure
 from ...ports import Mesh, ToolContext
@@ -72,6 +72,10 @@ class WorkerSetup:
     """How long more than one idle worker of a build is kept: parallel calls tend to come again."""
     authors: PromptFileAuthors | None = None
     """Keeps who writes files that become instructions; None: nobody does."""
+    connections: Seldom = field(default_factory=connection_lines)
+    """Bounds the lines about connections, by plugin."""
+    failed_asks: Seldom = field(default_factory=Seldom)
+    """Counts mesh requests that failed unexpectedly, by type of error: plugins ask as often as they like."""
 
     def watched(self, staged: StagedBuild) -> AbstractAsyncContextManager[None]:
         """Attribute to the plugin what changes while it runs outside of an agent's call, at its import and its trials:
@@ -86,7 +90,9 @@ class WorkerSetup:
         async with AsyncExitStack() as stack:
             caller = CallOrigin(self.mesh, self.mesh_tools)
             caller.set_meters(context)
-            network = await open_network(staged, self.confinement, self.upstream, stack, caller.count_egress)
+            network = await open_network(
+                staged, self.confinement, self.upstream, stack, caller.count_egress, self.connections
+            )
             child = await self.confinement.spawn(
                 (*WORKER_ARGV, *map(str, (staged.folder, staged.plugin, self.workspace, *packages))),
                 SandboxSpec(
@@ -101,7 +107,7 @@ class WorkerSetup:
                 ),
                 line_limit=ANSWER_LIMIT,
             )
-            return WorkerProcess(child, self.load_seconds, stack.pop_all(), caller)
+            return WorkerProcess(child, self.load_seconds, stack.pop_all(), caller, self.failed_asks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +123,14 @@ class WorkerProcess:
     """One worker process. It has one exchange at a time, and is not used again after one that failed."""
 
     def __init__(
-        self, child: SandboxProcess, load_seconds: float, resources: AsyncExitStack, caller: CallOrigin
+        self,
+        child: SandboxProcess,
+        load_seconds: float,
+        resources: AsyncExitStack,
+        caller: CallOrigin,
+        failed_asks: Seldom,
     ) -> None:
-        self._child, self._caller = child, caller
+        self._child, self._caller, self._failed_asks = child, caller, failed_asks
         self._resources = resources
         """Closed with the process: its proxy, if it has one."""
         self._load_seconds = load_seconds
@@ -280,14 +291,15 @@ class WorkerProcess:
         """Carry out a mesh request. The skill gets an answer in every case."""
         head: Message = {"type": "reply", "id": ask.get("id")}
         try:
-            arguments: Any = ask.get("arguments")
-            line = pack({**head, "value": await self._caller.answer(ask.get("what"), arguments)})
+            line = pack({**head, "value": await self._caller.answer(ask.get("what"), ask.get("arguments"))})
         except MeshRefused as error:
             line = pack({**head, "error": error.message, "refused": error.kind})
         except AgentRuntimeError as error:
             line = pack({**head, "error": error.message})
         except Exception as error:
-            log.exception("mesh call of a skill failed")
+            more = self._failed_asks.facts_of_event(type(error).__name__)
+            if more is not None:
+                log.exception("mesh call of a skill failed", **more)
             line = pack({**head, "error": f"the mesh call failed ({type(error).__name__})"})
         await self._write(line)
 

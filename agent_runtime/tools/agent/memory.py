@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from agent_common.clock import calendar_time
 from agent_common.protocol import RequirementSet
 
 from ...errors import ToolFailure
@@ -144,11 +144,10 @@ def _object_schema(required: str, **properties: dict[str, Any]) -> dict[str, Any
 
 def _describe_hit(hit: MemoryHit) -> dict[str, Any]:
     more = {"id": hit.id, "by": hit.author, "tags": list(hit.tags)}
-    when = datetime.fromtimestamp(hit.written_at / 1000, tz=UTC).strftime("%Y-%m-%d")
     return {
         "text": hit.text,
         "source": hit.source,
-        "when": when,
+        "when": calendar_time(hit.written_at).date().isoformat(),
         **{name: value for name, value in more.items() if value},
     }
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from agent_common.protocol import Net, RequirementSet
-from agent_common.telemetry import logger
+from agent_common.telemetry import Seldom, connection_lines, logger
 
 from ...ports import ToolContext
 from ...sandbox import Confinement
@@ -37,6 +37,8 @@ class CommandProxy:
     confinement: Confinement
     upstream: Upstream | None = None
     """None: no network access at all."""
+    lines: Seldom = field(default_factory=connection_lines)
+    """Bounds those of the log about connections."""
 
     @asynccontextmanager
     async def open(self, context: ToolContext) -> AsyncGenerator[Path | None]:
@@ -51,14 +53,17 @@ class CommandProxy:
             return None if _may_reach(host, context) else f"commands of agent {context.agent} may not reach {host}"
 
         def note(passage: ConnectionRecord) -> None:
-            log.info(
-                "command out",
-                call_id=context.call_id,
-                host=passage.host,
-                port=passage.port,
-                verdict=passage.verdict,
-                reason=passage.reason,
-            )
+            more = self.lines.facts_of_event(str(passage.status))
+            if more is not None:
+                log.info(
+                    "command out",
+                    call_id=context.call_id,
+                    host=passage.host,
+                    port=passage.port,
+                    verdict=passage.verdict,
+                    reason=passage.reason,
+                    **more,
+                )
 
         # Not in the data folder, whose path may be too long for a socket.
         with TemporaryDirectory(prefix="agent-out-") as folder:

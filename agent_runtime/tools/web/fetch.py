@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
+from agent_common.errors import cut
 from agent_common.protocol import Net, RequirementSet
-from agent_common.protocol.authority import Access
+from agent_common.protocol.authority import Access, matches
 
 from ...errors import ToolFailure
 from ...ports import ToolContext, ToolSpec
@@ -29,6 +31,8 @@ FETCH_SECONDS = 30.0
 EXTRACT_SECONDS = 8.0
 HTML_LIMIT = 4 * 1024 * 1024
 """Maximum characters of a page that are processed."""
+MAX_SHOWN_URL = 200
+"""Maximum characters of a URL in an error."""
 EXTRACT_PROGRAM = Path(__file__).with_name("extract.py")
 RESULT_DOC = "`url` (where it ended), `status`, `content_type`, `text`, `total_bytes?`, `note?`"
 LIMITS_DOC = f"public hosts only ([page](network.md)); {FETCH_LIMIT // 1024} KB an answer, 10 MiB read"
@@ -87,7 +91,7 @@ class PageReader:
 
 def web_fetch_tool(egress: WebClient, reader: PageReader) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
-        approved = _host(arguments["url"]) if context.approved else None
+        approved = _names(arguments["url"])[0] if context.approved else None
 
         async def admitted(url: str) -> str | None:
             return _refusal(url, context, approved)
@@ -111,26 +115,30 @@ def web_fetch_tool(egress: WebClient, reader: PageReader) -> Tool:
 
 
 async def _describe_access(arguments: Mapping[str, Any], _: ToolContext) -> AccessRequest:
-    host = _host(arguments["url"])
-    return AccessRequest((host,), ((arguments["url"],),), requires=RequirementSet(net=Net(hosts=[host])))
+    url: str = arguments["url"]
+    host, *names = _names(url)
+    return AccessRequest((host,), ((*names, url),), requires=RequirementSet(net=Net(hosts=[host])))
 
 
-def _host(url: str) -> str:
-    """Return the host of a URL. Raises ToolFailure if the URL cannot be fetched."""
+def _names(url: str) -> tuple[str, str, str]:
+    """Return what rules call a page: its host, its URL as it is sent, and the same without escapes. Raises ToolFailure
+    if the URL cannot be fetched."""
     from agent_common.net import parse_url
 
-    return parse_url(url).host
+    at = parse_url(url)
+    return at.host, str(at), unquote(str(at))
 
 
 def _refusal(url: str, context: ToolContext, approved: str | None) -> str | None:
-    """Return why a URL may not be fetched, None if it may. Called for every redirect too, which may lead to a host that
-    rules do not allow, or other than the one that a person has approved."""
-    host = _host(url)
+    """Return why a URL may not be fetched, None if it may. Called for every redirect too, which may lead to a host or a
+    page that rules do not allow, or to another host than the one that a person has approved."""
+    host, *names = _names(url)
     lacks = context.authority.missing_grant(RequirementSet(net=Net(hosts=[host])), context.variables)
-    decision = context.authority.decide(Access("web_fetch", (), ("net.fetch",), (), (host,)))
+    decision = context.authority.decide(Access("web_fetch", (), ("net.fetch",), (), (host,), (tuple(names),)))
     unasked = decision.action == "ask" and host != approved
     if lacks is not None or decision.action == "deny" or unasked:
-        return f"agent {context.agent} may not reach {host}"
+        by_page = lacks is None and decision.rule is not None and not matches(decision.rule.pattern, host)
+        return f"agent {context.agent} may not reach {cut(url, MAX_SHOWN_URL) if by_page else host}"
     return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
@@ -11,14 +12,17 @@ from typing import Any
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
 from agent_common.net import DirectUpstream, HostPatterns, WebClient, bind_tcp_socket
+from agent_common.telemetry import CONNECTION_LINES
 from agent_host.access import AccessGuard, TokenStore
 from agent_host.database import open_database
 from agent_host.egress import egress_proxy
 from agent_host.settings import load_settings
 from agent_runtime.errors import StartError, ToolFailure
 from agent_testing import ManualClock
+from tests.ports import free_port
 from tests.unit.net.webs import LOOPBACK, Names, page, web
 
 from .live import Host
@@ -91,6 +95,43 @@ async def test_tunnels_of_an_agent_end_when_its_tokens_are_revoked(tmp_path: Pat
             for _, writer in tunnels:
                 writer.close()
     server.close()
+
+
+async def test_an_agent_that_opens_connections_fills_no_log(tmp_path: Path) -> None:
+    """Let through, refused, or without an answer: each kind has its lines, and those of another agent are written."""
+
+    async def connect(url: str, target: str, token: str) -> int:
+        reader, writer = await asyncio.open_connection(*url.removeprefix("http://").split(":"))
+        writer.write(f"CONNECT {target} HTTP/1.1\r\nProxy-Authorization: Bearer {token}\r\n\r\n".encode())
+        try:
+            return int((await reader.readuntil(b"\r\n\r\n")).split()[1])
+        finally:
+            writer.close()
+
+    many = CONNECTION_LINES + 20
+    closed = free_port()
+    with closing(open_database(f"sqlite:///{tmp_path / 'mesh.db'}")) as database, capture_logs() as logged:
+        tokens = TokenStore(database, ManualClock())
+        writer, other = [await tokens.mint(name, "manual") for name in ("writer", "other")]
+        guard, way_out = AccessGuard(tokens, ManualClock()), DirectUpstream(LOOPBACK, Names(NAMES))
+        bound = bind_tcp_socket("127.0.0.1", 0)
+        bound.listen()
+        url = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        async with (
+            web({}) as site,
+            egress_proxy(guard, HostPatterns.from_patterns(("a.test",)), upstream=way_out) as opened,
+        ):
+            await opened.listen(bound)
+            for _ in range(many):
+                assert await connect(url, f"a.test:{site.port}", writer) == 200
+                assert await connect(url, f"a.test:{closed}", writer) == 502
+                assert await connect(url, "x.test:443", writer) == 403
+            assert await connect(url, "x.test:443", other) == 403
+    lines = Counter((line["agent"], line["status"]) for line in logged if line["event"] == "egress")
+    assert lines == {
+        **dict.fromkeys([("writer", 200), ("writer", 502), ("writer", 403)], CONNECTION_LINES),
+        ("other", 403): 1,
+    }
 
 
 async def tunnel(port: int, target: str, token: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_testing import Say, ScriptedProvider
+
 from .live import PATIENCE
 
 pytestmark = pytest.mark.slow
@@ -25,10 +27,16 @@ def environment(folder: Path) -> dict[str, str]:
     return {**inherited, "PYTHONPATH": str(Path(__file__).parents[3]), "TMPDIR": str(folder)}
 
 
-def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
     given = [*RUN, "Hello there", *arguments]
     return subprocess.run(
-        given, check=False, cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=3 * PATIENCE
+        given,
+        check=False,
+        cwd=folder,
+        env={**environment(folder), **settings},
+        capture_output=True,
+        text=True,
+        timeout=3 * PATIENCE,
     )
 
 
@@ -45,6 +53,14 @@ def test_a_task_from_boot_to_power_off(tmp_path: Path) -> None:
         ended = run(tmp_path, "--driver", "process", "--data-dir", "kept")
         assert (ended.returncode, "Hello there" in ended.stdout) == (0, True), ended.stderr
     assert (tmp_path / "kept" / "mesh.db").exists()
+
+
+def test_an_answer_drives_no_terminal(tmp_path: Path) -> None:
+    with ScriptedProvider([Say("Copied \x1b]52;c;eA==\x07 and \u202e")]) as provider:
+        own = {"OPENAI_BASE_URL": provider.url, "OPENAI_MODEL": "m", "OPENAI_API_KEY": "sk-x"}
+        ended = run(tmp_path, "--driver", "process", **own)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout == "Copied \\x1b]52;c;eA==\\x07 and \\u202e\n"
 
 
 @pytest.mark.parametrize(

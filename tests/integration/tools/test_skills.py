@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 
@@ -153,12 +154,49 @@ async def test_the_mesh_is_reached_through_the_server_and_not_too_often_at_once(
     for name, told in [
         ("broken", "the mesh call failed (ZeroDivisionError)"),
         ("raw", "this host does not offer models; there are: chat, embed, openai"),
-        ("no_arguments", "the mesh call failed (TypeError)"),
+        ("no_arguments", "chat: missing a required argument: 'messages'"),
     ]:
         result = await school.call(name)
         assert (result.error_text, result.metadata["kind"]) == (told, "unavailable")
     assert await school.value("walk_away") == "gone"
     assert await school.value("plain") == "2 messages", "an answer that nobody waits for confuses no one"
+
+
+FLOODING = """
+@skill(name="flood", description="d")
+def flood(what: str, arguments: dict | list | str | None, times: int, *, mesh_client):
+    asking, told = mesh_client._asking, set()
+    for number in range(-times, 0):
+        asking._pending[number] = future = __import__("concurrent.futures").futures.Future()
+        asking._send({"type": "ask", "id": number, "what": what, "arguments": arguments})
+        try:
+            future.result()
+        except Exception as error:
+            told.add(str(error))
+    return sorted(told)
+"""
+
+
+async def test_asks_that_are_none_are_answered_and_fill_no_log(
+    school: School, caplog: pytest.LogCaptureFixture
+) -> None:
+    await school.teach(flooding=FLOODING)
+
+    async def told(what: str, arguments: Any, times: int = 3) -> list[str]:
+        return await school.value("flood", what=what, arguments=arguments, times=times)
+
+    for what in ("chat", "embed", "openai", "get"):
+        for arguments in ([], [["a", 1]], "text", None):
+            assert await told(what, arguments) == [f"{what}: the arguments must be an object"]
+    assert await told("chat", {}) == ["chat: missing a required argument: 'messages'"]
+    assert await told("chat", {"self": 1, "messages": []}) == []
+    assert await told("embed", {"texts": [], "size": 1}) == ["embed: got an unexpected keyword argument 'size'"]
+    assert await told("openai", {"path": "x"}) == ["openai: missing a required argument: 'body'"]
+    [error] = await told("openai", {"A" * 8000: 1})
+    assert error.startswith("openai: ")
+    assert await told("chat", {"messages": [], "model": "broken"}, 50) == ["the mesh call failed (ZeroDivisionError)"]
+    errors = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert [record.exc_info and record.exc_info[0] for record in errors] == [ZeroDivisionError]
 
 
 async def test_the_log_of_a_call_is_what_it_printed(school: School, caplog: pytest.LogCaptureFixture) -> None:

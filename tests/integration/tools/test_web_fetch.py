@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -145,6 +145,44 @@ async def test_a_yes_for_one_host_is_none_for_where_it_leads(house: House) -> No
             led = await approved(url=site.url())
             assert (led.error_text, led.metadata["kind"]) == ("agent default may not reach b.test", "denied")
             assert (await approved(url=site.url("/page"))).type == "output"
+
+
+@pytest.mark.parametrize("action", ["deny", "ask"])
+async def test_a_rule_about_a_url_holds_wherever_it_is_met(house: House, action: Literal["deny", "ask"]) -> None:
+    pages = {
+        "/": leads_to("/private/x"),
+        "/other": leads_to("/private/x", host="b.test"),
+        "/far": leads_to("/"),
+        "/escaped": leads_to("/%70rivate/x"),
+        "/open": leads_to("/public"),
+        "/public": page(b"for all"),
+        "/private/x": page(b"secret"),
+        "/%70rivate/x": page(b"secret"),
+    }
+    async with web(pages) as site:
+        everything = Rule(permission="web_fetch", action="allow")
+        ruled = [
+            Rule(permission="web_fetch", pattern=site.url("/private*", host), action=action)
+            for host in ("a.test", "b.test")
+        ]
+        fetch = fetcher(house, None, everything, *ruled)
+        for path in ("/", "/other", "/far", "/escaped"):
+            led = await fetch(url=site.url(path))
+            host = "b.test" if path == "/other" else "a.test"
+            assert f"agent default may not reach http://{host}" in (led.error_text or "")
+            assert led.metadata["kind"] == "denied"
+        assert (await fetch(url=site.url("/open"))).data["text"] == "for all"
+        for url in (site.url("/private/x"), site.url("/private/x").upper().replace("/PRIVATE/X", "/private/x")):
+            refused = await asked(house, everything, *ruled, url=url)
+            assert refused == ("approval" if action == "ask" else "denied")
+
+
+async def asked(house: House, *rules: Rule, url: str) -> str:
+    """What becomes of a call: the kind of its error, or of the request to a person."""
+    tool = web_fetch_tool(WebClient(everywhere()), PageReader(house.confinement))
+    context = replace(house.context, authority=Authority((Layer(rules=rules),)), interactive=True)
+    result = await ToolGate().run(tool, {"url": url}, context)
+    return result.metadata["kind"] if isinstance(result, ToolResult) else result.kind
 
 
 async def test_bad_arguments_and_bad_hosts(house: House) -> None:

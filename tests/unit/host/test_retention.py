@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import Connection, Table, func, insert, select
 
 from agent_host.database import (
+    AGENT_EVENTS,
     HostDatabase,
     PruningLimits,
     agent_requests,
@@ -374,9 +375,10 @@ async def test_whoever_writes_without_end_pushes_out_its_own_rows_alone(
 async def test_what_the_host_has_decided_does_not_yield_to_what_an_agent_causes(
     database: HostDatabase, clock: ManualClock
 ) -> None:
-    noticed = ("alarm.bad_frame", "bad_line.not_json", "attached", "detached", "duplicate_result", "callback_failed")
+    noticed = ("alarm.bad_frame", "bad_line.not_json", *AGENT_EVENTS)
+    kinds = len(noticed)
     put(database, work_audit, *(frame(3, direction="host", type="resulted") for _ in range(40)))
-    put(database, work_audit, *(frame(2, direction="host", type=noticed[at % 6]) for at in range(STEP_ROWS)))
+    put(database, work_audit, *(frame(2, direction="host", type=noticed[at % kinds]) for at in range(STEP_ROWS)))
     put(database, work_audit, *(frame(1) for _ in range(2 * STEP_ROWS)))
     await keeper(database, clock, days=0, rows=540).sweep()
     types = values(database, work_audit.c.type)
@@ -384,7 +386,7 @@ async def test_what_the_host_has_decided_does_not_yield_to_what_an_agent_causes(
     assert "x" not in types, "alarms tell more than frames"
     await keeper(database, clock, days=0, rows=46).sweep()
     assert sorted(values(database, work_audit.c.type)) == sorted(
-        ["resulted"] * 40 + [noticed[at % 6] for at in range(494, 500)]
+        ["resulted"] * 40 + [noticed[at % kinds] for at in range(494, 500)]
     )
     await keeper(database, clock, days=0, rows=30).sweep()
     assert values(database, work_audit.c.type) == ["resulted"] * 30

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from agent_common.clock import calendar_time
 from agent_common.redaction import Redactor
 from agent_runtime.learnings.daily_log import format_line
 from agent_runtime.memory.index.schema import make_scope
@@ -290,3 +292,15 @@ async def test_a_life_that_died_in_between_leaves_nothing_twice(here: World) -> 
     here.look_again()
     await here.search("walnut")
     assert sorted(tuple(row) for row in await here.rows("SELECT text, line FROM memory_entries")) == before
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="a file system that keeps any time is needed")
+@pytest.mark.parametrize("seconds", [999_999_999_999, 2**62, -(2**62)])
+async def test_a_time_that_no_calendar_has_hides_nothing(seconds: int) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        async with world(Path(folder)) as here:
+            os.utime(here.file("far.md", f"# Far\n\n{TREE}\n"), (seconds, seconds))
+            here.file("near.md", f"# Near\n\n{TREE}\n")
+            assert await sources(here, "walnut") == {"far.md", "near.md"}
+            years = {calendar_time(one.written_at).year for one in await here.search("walnut")}
+            assert (1970 if seconds < 0 else 9999) in years

@@ -46,6 +46,22 @@ async def test_chat_and_embeddings() -> None:
     assert sent[1].fields["model"] == "vectors"
 
 
+@pytest.mark.parametrize("model", [5, ["default"], {"default": 1}])
+async def test_a_model_that_is_no_text_is_refused_and_not_looked_up(model: Any) -> None:
+    with ScriptedProvider() as provider:
+        async with mesh_of(provider.url) as (client, _, _):
+            with pytest.raises(MeshUnavailable, match="model: must be text"):
+                await client.chat(ASK, model=model)
+            with pytest.raises(MeshUnavailable, match="model: must be text"):
+                await client.embed(["a"], model=model)
+            for path, body in (("chat/completions", {"messages": ASK}), ("embeddings", {"input": "a"})):
+                answer = await client.request(path, {**body, "model": model})
+                assert answer["body"]["error"]["message"] == "model: must be text"
+            refused = await client.request(model, {"messages": ASK})
+            assert refused["status"] == 400
+        assert provider.requests == []
+
+
 async def test_a_request_in_openais_own_form_is_passed_on_and_answered_whole() -> None:
     tool = {"type": "function", "function": {"name": "read", "parameters": {"type": "object"}}}
     with ScriptedProvider([Say("hello"), Fail(429, "slow down")]) as provider:

@@ -12,8 +12,9 @@ import pytest
 from agent_common.protocol import Folders, RequirementSet, Rule
 from agent_common.protocol.authority import Authority, Layer
 from agent_runtime.errors import ToolFailure
+from agent_runtime.loop.notes.memory import MemoryNotes, NullMemory
 from agent_runtime.memory import MemoryAnswer, NoMemory, SavedFact
-from agent_runtime.ports import MemoryHit, ToolContext, ToolResult
+from agent_runtime.ports import MemoryHit, Note, NoteContext, ToolContext, ToolResult
 from agent_runtime.sandbox import Confinement
 from agent_runtime.tools import RESERVED_TOOL_NAMES, ToolRegistry, builtin_tools
 
@@ -171,3 +172,24 @@ def test_the_names_are_the_products() -> None:
     assert [name for name in sorted(names) if tools[name].read_only] == ["memory_search"]
     assert [name for name in sorted(names) if tools[name].idempotent] == ["memory_save", "memory_search"]
     assert not names & {tool.spec.name for tool in builtin_tools(Confinement(None))}
+
+
+@pytest.mark.parametrize(
+    ("written_at", "shown"),
+    [(10**15, "9999-12-31"), (10**30, "9999-12-31"), (-(10**15), "1970-01-01"), (-1, "1970-01-01")],
+)
+async def test_a_time_that_no_calendar_has_is_the_nearest(context: ToolContext, written_at: int, shown: str) -> None:
+    found = (MemoryHit("Tea: milk first.", "file tea.md", written_at), FOUND[0])
+    result = await run(Kept(found), "memory_search", context, query="tea")
+    assert [one["when"] for one in result.data["results"]] == [shown, "2026-09-21"]
+    assert [one.source for one in await recalled(found)] == [f"file tea.md, {shown}", "fact, 2026-09-21"]
+
+
+async def recalled(found: Sequence[MemoryHit]) -> Sequence[Note]:
+    """The notes of a session's first message."""
+
+    class Recalling(NullMemory):
+        async def recall(self, query: str, *, principal: str, session_id: str, limit: int) -> Sequence[MemoryHit]:
+            return found
+
+    return await MemoryNotes(Recalling()).notes(NoteContext("ses_1", "ada", "a", "m", "tea", True, 0))

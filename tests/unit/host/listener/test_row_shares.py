@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import agent_host.listener
+from agent_host.database import AGENT_EVENTS
 from agent_host.listener.audit.row_shares import MOST_BYTES, MOST_KINDS, ROWS, ROWS_OF_REQUEST, RowShares
 from agent_host.listener.timers import Timers
 from agent_testing import ManualClock
 
+from .agent import NOW, Agent
 from .conftest import Room
 
 START = 1_800_000_000_000
@@ -106,3 +113,61 @@ async def test_a_flood_leaves_the_trail_of_work_whole(room: Room) -> None:
         *("submitted", "request", "signal.accepting", "result", "resulted", "ack")
     ]
     assert [row["type"] for row in rows].count("progress") == ROWS + 1
+
+
+def acknowledge_another_version(agent: Agent) -> None:
+    agent.send(version=9, hash="sha256:" + "0" * 64, agent_id=agent.name, observed_at=NOW)
+
+
+def refuse(agent: Agent, code: str) -> None:
+    agent.send(request_id="r1", status="denied", content="", error=f"{code}: x", completed_at=NOW, audit_ref="r1")
+
+
+@pytest.mark.parametrize(
+    ("repeat", "kind"),
+    [
+        (acknowledge_another_version, "constraints_not_in_force"),
+        (partial(refuse, code="overloaded"), "retry_wait"),
+        (partial(refuse, code="constraints_outdated"), "retry_wait"),
+    ],
+)
+async def test_what_the_host_says_of_frames_has_the_share_of_their_agent(
+    room: Room, repeat: Callable[[Agent], None], kind: str
+) -> None:
+    agent = await room.attached()
+    await room.submit()
+    await agent.request()
+    await room.listener.workspaces.push_constraints("a", 1, b"{}")
+    for _ in range(2 * ROWS):
+        repeat(agent)
+    agent.send(ctl="ping", n=1)
+    await agent.expect("pong")
+    agent.abort()
+    await room.until(lambda: room.listener.channels.get("a").session is None)
+    await room.listener.ledger_writer.flush()  # acknowledgements are rows too
+    room.pass_time(61)
+    await room.listener.ledger_writer.flush()
+    rows, _ = await room.listener.read_audit("a", None, 0, 5000)
+    assert len(rows) <= ROWS + 2 * ROWS_OF_REQUEST + MOST_KINDS
+    assert "more, from" in [row["detail"] for row in rows if row["type"] == kind][-1]
+
+
+def test_nothing_else_that_the_host_says_of_frames_can_be_repeated_at_will() -> None:
+    listener = Path(agent_host.listener.__file__).parent
+    sources = [path.read_text() for part in ("connection", "dispatch") for path in (listener / part).glob("*.py")]
+    kinds = {kind for source in sources for kind in re.findall(r'\bevent\(\s*"(\w+)"|record_event\("(\w+)"', source)}
+    kinds = {one or other for one, other in kinds}
+    assert kinds - set(AGENT_EVENTS) == {"overdue"}, "which takes the whole time of an attempt"
+    assert set(AGENT_EVENTS) - kinds == {"callback_failed"}
+
+
+async def test_work_that_is_cancelled_again_and_again_has_one_row_of_it(room: Room) -> None:
+    """By the agent that has asked for it, too, while another still does it."""
+    agent = await room.attached()
+    await room.submit()
+    agent.accept(await agent.request())
+    for _ in range(3):
+        await room.listener.cancel("r1", "no more")
+    await agent.expect(lambda frame: frame.get("reason") == "no more")
+    rows, _ = await room.listener.read_audit("a", "r1", 0, 100)
+    assert [row["type"] for row in rows].count("cancel") == 2, "the decision and the frame"
