@@ -79,14 +79,30 @@ async def test_one_that_never_answers_is_given_up(grow: Grow) -> None:
     plant = grow(UNHEARD, it=script("import time; time.sleep(100)"))
     await plant.prepare()
     await until(lambda: plant.state("it").state == "waiting")
-    assert plant.state("it").error == "it did not answer within 0.3 s"
+    how = "the operator can raise that by start_timeout_ms of the server it in mcp.json"
+    assert plant.state("it").error == f"it did not answer within 0.3 s; {how}"
+
+
+async def test_one_that_starts_slowly_has_the_time_that_it_was_given(grow: Grow) -> None:
+    """Of three, one has a slow start, one a slow list and one too little time for either."""
+    slow_start, slow_list = "time.sleep(1.5)", 'EVERY = \'if asked["method"] == "tools/list": time.sleep(1.5)\''
+    plant = grow(
+        UNHEARD,
+        start={**hostile(slow_start), "start_timeout_ms": 60_000},
+        list={**hostile(slow_list), "start_timeout_ms": 60_000},
+        short={**hostile(slow_list), "start_timeout_ms": 200},
+    )
+    await plant.prepare()
+    assert await plant.value("start_ok") == "fine"
+    assert await plant.value("list_ok") == "fine"
+    assert plant.state("short").error.startswith("it did not answer within 0.2 s")
 
 
 async def test_one_that_closes_its_pipes_but_lives_on(grow: Grow) -> None:
     plant = grow(SHORT, it=script("import os, time; os.close(1); os.close(0); time.sleep(100)"))
     await plant.prepare()
     await until(lambda: plant.state("it").state == "waiting")
-    assert plant.state("it").error in ("it has closed its pipes", "it did not answer within 2 s")
+    assert plant.state("it").error.startswith(("it has closed its pipes", "it did not answer within 2 s"))
 
 
 async def test_one_that_does_not_read_is_given_up(grow: Grow) -> None:
