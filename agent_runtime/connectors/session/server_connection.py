@@ -254,7 +254,7 @@ class ServerConnection:
         """List tools again after changes, until the connection is idle. Raises _TransportClosed if it ends earlier."""
         pauses, relists = (self._timeouts.relist_later, self._timeouts.relist), 0
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(session.watch, self._note_change)
+            tasks.start_soon(session.watch, self._note_change, self._timeouts)
             while (left := self._seconds_until_idle()) > 0:
                 self._wakeup.clear()
                 if connection_state.reason is not None:
@@ -262,6 +262,7 @@ class ServerConnection:
                         with anyio.move_on_after(REFUSAL_GRACE):
                             await session.wait_until_quiet()
                     raise _TransportClosed(connection_state.reason)
+                self._changed = connection_state.take_gap() or self._changed
                 due = self._listed_at + pauses[relists < MAX_PROMPT_RELISTS] - self._now() if self._changed else left
                 if self._changed and due <= 0:
                     relists += 1
