@@ -20,6 +20,7 @@ _OWN_HEADERS = frozenset(
     {"host", "connection", "content-length", "transfer-encoding", "content-type", "accept", "upgrade"}
 )
 MAX_TIMEOUT_MS = 3_600_000
+MAX_START_TIMEOUT_MS = 600_000
 TYPES = {"local": "command", "stdio": "command", "remote": "url", "http": "url", "streamable-http": "url"}
 """The values of `type`, and the field that each requires; `service` stands for `url`."""
 _OF_PROGRAMS = ("args", "env", "network", "write", "read", "cwd", "memory_mb")
@@ -104,6 +105,7 @@ class ServerFields(BaseModel):
     oauth: OAuthConfig | None = None
     enabled: bool = True
     timeout_ms: int | None = Field(default=None, ge=100, le=MAX_TIMEOUT_MS)
+    start_timeout_ms: int | None = Field(default=None, ge=100, le=MAX_START_TIMEOUT_MS)
     network: bool | list[str] = False
     write: bool = False
     read: list[str] = Field(default_factory=list[str], max_length=20)

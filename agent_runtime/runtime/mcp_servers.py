@@ -57,7 +57,8 @@ async def try_servers(settings: Settings, name: str | None) -> tuple[list[str], 
     confinement = await choose_confinement(settings.confinement, home.data_dir)
     home = home.with_owner(confinement.uid, by_path=confinement.by_path)
     deps = connector_deps(settings, home, confinement)
-    seconds = Timeouts().connect * (1 + len(wanted) // MAX_CONCURRENT_STARTS)
+    longest = max(server.start_timeout or Timeouts().connect for server in wanted)
+    seconds = longest * (1 + len(wanted) // MAX_CONCURRENT_STARTS)
     connectors = ConnectorManager(servers, deps, Timeouts(first_wait=seconds))
     try:
         await connectors.ready(Authority((Layer(tools=tuple(f"mcp:{server.name}:*" for server in wanted)),)))

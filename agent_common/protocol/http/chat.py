@@ -15,6 +15,7 @@ from pydantic import (
     model_validator,
 )
 
+from ...line_text import first_visible
 from ..base import Inbound, Peer, is_object
 from ..permission import ApprovalScope
 from ..usage import Usage
@@ -24,6 +25,8 @@ DEFAULT_WAIT_SECONDS = 120.0
 MAX_WAIT_SECONDS = 600.0
 SESSION_NAME = r"^[^/]*$"
 """No slash, because a session's name is part of a path."""
+_BLANK = "has nothing that shows"
+"""What is wrong with a message of blanks alone. Where data is beside it, that may be what is sent."""
 Sender = Annotated[str | None, Field(min_length=1, max_length=200)]
 """The member of a group who writes, where one principal stands for the group."""
 
@@ -86,6 +89,20 @@ class ChatRequest(Inbound):
     """The caller's id: the same id with the same content is the same message."""
     wait: float = Field(default=DEFAULT_WAIT_SECONDS, ge=0, le=MAX_WAIT_SECONDS, allow_inf_nan=False)
     """Seconds a JSON reply waits for the turn before it answers 202."""
+
+    @field_validator("message")
+    @classmethod
+    def _message_shows(cls, value: str | None) -> str | None:
+        if value is not None and first_visible(value) is None:
+            raise ValueError(_BLANK)
+        return value
+
+    @field_validator("parts")
+    @classmethod
+    def _parts_show(cls, value: list[MessagePart] | None) -> list[MessagePart] | None:
+        if value and all(isinstance(part, TextPart) and first_visible(part.text) is None for part in value):
+            raise ValueError(_BLANK)
+        return value
 
     @model_validator(mode="after")
     def _one_of_message_and_parts(self) -> ChatRequest:

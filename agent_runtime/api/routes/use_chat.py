@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import Request
 from pydantic import TypeAdapter, ValidationError
 
+from agent_common.line_text import first_visible
 from agent_common.protocol import ChatRequest, UIMessage, UseChatRequest, is_object
 
 from ...errors import InvalidRequest
@@ -105,6 +106,8 @@ def _kept_parts(message: UIMessage) -> list[dict[str, Any]]:
         )
     if not any(part["type"] == "text" for part in parts if part is not None):
         raise InvalidRequest("the message has no text", faults=[("messages", "the last message must have a text part")])
+    if all(part["type"] == "text" and first_visible(part["text"]) is None for part in parts if part is not None):
+        raise InvalidRequest("the message is blank", faults=[("messages", "the last message has nothing that shows")])
     return [part for part in parts if part is not None]
 
 

@@ -69,6 +69,8 @@ class ServerConfig:
     enabled: bool = True
     timeout: float | None = None
     """Seconds that a call may take; None means the limit of other tools."""
+    start_timeout: float | None = None
+    """Seconds from the start of a connection to the list of tools; None means the same for all."""
     trust_hints: bool = False
     """Whether to trust its statements that a tool only reads, or may be repeated."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
@@ -191,6 +193,7 @@ def _parse_server(name: str, about: Any, data_dir: Path, environment: Mapping[st
         _local(written) if written.command is not None else _remote(written),
         enabled=written.enabled,
         timeout=written.timeout_ms / 1000 if written.timeout_ms else None,
+        start_timeout=written.start_timeout_ms / 1000 if written.start_timeout_ms else None,
         trust_hints=written.trust_hints,
         secrets=_hidden_values(written, filled),
     )

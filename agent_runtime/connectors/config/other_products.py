@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-RENAMED_FIELDS = {"serverUrl": "url", "httpUrl": "url", "environment": "env"}
-"""Field names of Windsurf, Gemini CLI and OpenCode."""
+RENAMED_FIELDS = {"serverUrl": "url", "httpUrl": "url", "environment": "env", "startup_timeout_ms": "start_timeout_ms"}
+"""Field names of Windsurf, Gemini CLI, OpenCode and Codex."""
 DROPPED_FIELDS = frozenset(
     {"alwaysAllow", "autoApprove", "autoStart", "description", "dev", "gallery", "icon", "iconPath", "trust", "version"}
 )
@@ -19,6 +19,8 @@ DROPPED_FIELDS = frozenset(
 UNSUPPORTED_FIELDS = {
     "envFile": 'is not read; name its variables in env, as in {"KEY": "${KEY}"}',
     "timeout": "write timeout_ms, in milliseconds",
+    "tool_timeout_sec": "write timeout_ms, in milliseconds",
+    "startup_timeout_sec": "write start_timeout_ms, in milliseconds",
     "headersHelper": 'no program is run for headers; write "headers": {"Authorization": "Bearer ${TOKEN}"}',
     "auth": "no browser is opened for consent here; write oauth with a refresh_token, or headers",
     **dict.fromkeys(

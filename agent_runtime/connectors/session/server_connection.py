@@ -72,6 +72,7 @@ class ServerConnection:
         self.faults: tuple[str, ...] = ()
         """What is wrong with its list of tools, a line for each."""
         self._servers, self._deps, self._starting, self._timeouts = servers, deps, starting, timeouts
+        self._start_timeout = server.start_timeout or timeouts.connect
         self._redactor = Redactor(server.secrets)
         self._now = asyncio.get_running_loop().time
         self._used_at = self._began_at = self._listed_at = self._retry_at = self._now()
@@ -238,7 +239,7 @@ class ServerConnection:
                 self._deps.open_streams(self.server, connection_state, self._access) as streams,
                 open_session(streams, connection_state, self._note_change) as session,
             ):
-                with anyio.fail_after(self._timeouts.connect):
+                with anyio.fail_after(self._start_timeout):
                     await session.handshake(probe=self._probe)
                     await self._list_tools(session)
                 await start.aclose()
@@ -253,7 +254,7 @@ class ServerConnection:
         """List tools again after changes, until the connection is idle. Raises _TransportClosed if it ends earlier."""
         pauses, relists = (self._timeouts.relist_later, self._timeouts.relist), 0
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(session.watch, self._note_change)
+            tasks.start_soon(session.watch, self._note_change, self._timeouts)
             while (left := self._seconds_until_idle()) > 0:
                 self._wakeup.clear()
                 if connection_state.reason is not None:
@@ -261,6 +262,7 @@ class ServerConnection:
                         with anyio.move_on_after(REFUSAL_GRACE):
                             await session.wait_until_quiet()
                     raise _TransportClosed(connection_state.reason)
+                self._changed = connection_state.take_gap() or self._changed
                 due = self._listed_at + pauses[relists < MAX_PROMPT_RELISTS] - self._now() if self._changed else left
                 if self._changed and due <= 0:
                     relists += 1
@@ -280,7 +282,7 @@ class ServerConnection:
         from .session import describe_list_error
 
         try:
-            with anyio.fail_after(self._timeouts.connect):
+            with anyio.fail_after(self._start_timeout):
                 await self._list_tools(session)
             return
         except TimeoutError:
@@ -340,7 +342,8 @@ class ServerConnection:
         if connection_state.reason is not None:
             text = connection_state.reason
         elif isinstance(leaf, TimeoutError):
-            text = f"it did not answer within {self._timeouts.connect:g} s"
+            how = f"the operator can raise that by start_timeout_ms of the server {self.server.name} in mcp.json"
+            text = f"it did not answer within {self._start_timeout:g} s; {how}"
         elif isinstance(leaf, ValidationError):
             first = leaf.errors(include_input=False, include_url=False)[0]
             text = f"it breaks the protocol: {'.'.join(map(str, first['loc']))}: {first['msg']}"

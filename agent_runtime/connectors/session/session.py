@@ -25,6 +25,7 @@ from ..tools.tool_adapter import MAX_TOOLS
 from ..transport.connection_state import ConnectionState, Streams
 from ..transport.refusals import REFUSED_CODE, UNKNOWN_SESSION, UNKNOWN_SESSION_CODE, is_session_error
 from .dispatcher import MendingDispatcher
+from .timeouts import Timeouts
 
 MAX_PAGES = 250
 MAX_ENTRIES = 10 * MAX_TOOLS
@@ -38,6 +39,9 @@ PROBE_SECONDS = 3.0
 """Seconds for the answer to a request of the newest protocol, which some older servers never answer."""
 _NO_HANDSHAKE = (types.METHOD_NOT_FOUND, types.UNSUPPORTED_PROTOCOL_VERSION)
 """Error codes with which a server of the newest protocol answers `initialize`."""
+
+_NO_SUBSCRIPTION = (types.METHOD_NOT_FOUND, types.INVALID_REQUEST, types.INVALID_PARAMS, REFUSED_CODE)
+"""Error codes of a server that has no subscriptions, or none for us."""
 
 _KINDS: Mapping[int, ToolFailureKind] = {
     types.INVALID_PARAMS: "invalid",
@@ -167,19 +171,38 @@ class McpSession:
             return await self._client.list_tools(params=params)  # the client remembers which arguments become headers
         return await self._client.send_request(types.ListToolsRequest(params=params), types.ListToolsResult)
 
-    async def watch(self, on_change: Callable[[], object]) -> None:
-        """Subscribe to changes of the tools on a server of the newest protocol; older ones report them unasked."""
+    async def watch(self, on_change: Callable[[], object], timeouts: Timeouts) -> None:
+        """Subscribe to changes of the tools on a server of the newest protocol, again whenever the subscription is
+        lost; what has changed meanwhile is not known. Older servers report changes unasked."""
+        if self._client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            return
+        losses, now = 0, asyncio.get_running_loop().time
+        on_begin: Callable[[], object] = bool  # the tools have just been listed
+        while True:
+            began = now()
+            if not await self._hear_changes(on_begin, on_change):
+                return
+            losses = 0 if now() - began >= timeouts.stable else losses + 1
+            on_begin = on_change
+            await timeouts.sleep(timeouts.backoff[min(max(losses, 1), len(timeouts.backoff)) - 1])
+
+    async def _hear_changes(self, on_begin: Callable[[], object], on_change: Callable[[], object]) -> bool:
+        """Hear of changes until the subscription ends. Return whether another one may be had."""
         from mcp import MCPError
         from mcp.client.subscriptions import SubscriptionLost, listen
 
-        if self._client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            return
         try:
             async with listen(self._client, tools_list_changed=True) as changes:
+                if not changes.honored.tools_list_changed:
+                    return False
+                on_begin()
                 async for _ in changes:
                     on_change()
-        except (MCPError, SubscriptionLost):
-            return  # changes are then not noticed
+        except MCPError as refusal:
+            return refusal.code not in _NO_SUBSCRIPTION and not _is_closed(refusal)
+        except SubscriptionLost:
+            pass
+        return True
 
     async def call(
         self, tool: str, arguments: Mapping[str, Any], on_progress: Callable[[], None]

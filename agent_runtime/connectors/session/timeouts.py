@@ -16,7 +16,7 @@ class Timeouts:
     first_wait: float = 5.0
     """Longest wait at the start of a turn for a server that has not listed its tools before."""
     connect: float = 30.0
-    """Time from the start of a connection to the list of tools."""
+    """Time from the start of a connection to the list of tools, for a server that has no other one."""
     idle: float = 600.0
     """Time without a call or a turn after which a connection is closed."""
     backoff: tuple[float, ...] = (1.0, 2.0, 5.0, 15.0, 60.0)

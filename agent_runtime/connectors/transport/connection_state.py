@@ -1,4 +1,4 @@
-"""How a transport reports the end of a connection, and its reason, to the connection's owner."""
+"""How a transport reports what happens to a connection, and the reason for its end, to the connection's owner."""
 
 from __future__ import annotations
 
@@ -21,6 +21,18 @@ class ConnectionState:
         """Whether a message of ours has named a session that the server had given."""
         self.session_unknown = False
         """Whether the connection ended because the server does not know our session, so that a new one may help."""
+
+        self._gap = False
+
+    def note_gap(self) -> None:
+        """Report that notifications may have been missed, and are heard again."""
+        self._gap = True
+        self._changed.set()
+
+    def take_gap(self) -> bool:
+        """Return whether notifications may have been missed since this was last asked."""
+        gap, self._gap = self._gap, False
+        return gap
 
     def end(self, reason: str) -> None:
         if self.reason is None:

@@ -21,6 +21,7 @@ from ..rate_limit import JSON_LIMITS, LimitExceeded, MessageRateLimiter
 from .answer_bodies import EVENT_STREAM, JSON_DOCUMENT, Decoded, StreamedBody, WholeBody
 from .incoming import count_requests
 from .mended_messages import find_request_id
+from .notification_stream import NotificationStream
 from .refusals import (
     REFUSAL_STATUSES,
     UNKNOWN_SESSION,
@@ -54,6 +55,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         self, route: Route, connection_state: ConnectionState | None = None, *, credentials: bool | None = None
     ) -> None:
         self._connection_state, self._credentials = connection_state, credentials
+        self._notifications = None if connection_state is None else NotificationStream(connection_state)
         self._limiter = MessageRateLimiter()
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=public_tls(), max_connections=MAX_CONNECTIONS, network_backend=Backend(route)
@@ -62,12 +64,13 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if request.method == "DELETE":  # ends the session; not worth a long wait
             request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), CLOSE_SECONDS)
-        if request.method == "GET":
-            await self._limiter.throttle_stream()
         request.headers["accept-encoding"] = "identity"
         if SESSION_HEADER in request.headers and self._connection_state is not None:
             self._connection_state.session_shown = True
-        answer = await self._send(request)
+        if self._notifications is not None and self._notifications.is_meant(request):
+            answer = await self._notifications.open(request, self._send)
+        else:
+            answer = await self._send(request)
         if (
             request.method == "POST"
             and answer.status_code not in REFUSAL_STATUSES
@@ -113,6 +116,8 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
         assert isinstance(request.stream, httpx2.AsyncByteStream)  # noqa: S101
+        if request.method == "GET":
+            await self._limiter.throttle_stream()
         url = request.url
         where = httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
         sent = httpcore2.Request(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,13 +17,15 @@ import anyio
 from agent_common.json_reader import JsonRefused, run_by_size
 
 from ...sandbox import SandboxProcess
-from ..rate_limit import LimitExceeded, MessageRateLimiter, refusal_error
+from ..rate_limit import MESSAGE_LIMIT, LimitExceeded, MessageRateLimiter, refusal_error
 from .incoming import count_requests
+from .long_lines import LongLine, find_stand_in, read_line
 from .message_lines import read_messages
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.shared.message import SessionMessage
+    from mcp_types import JSONRPCMessage
 
     from .connection_state import ConnectionState, Streams
 
@@ -37,8 +39,9 @@ MAX_BUFFERED = 64
 CLOSE_SECONDS = 1.0
 """Seconds that a program has to end by itself once its input is closed."""
 
-_DAMAGED_MESSAGE = re.compile(rb'\s*(?:\{.*)?"jsonrpc"', re.DOTALL)
+_DAMAGED_MESSAGE = re.compile(rb'\s*(?:(?:\[\s*)?\{.*)?"jsonrpc"', re.DOTALL)
 """A line with a message that cannot be read, as opposed to a line of a log that quotes one."""
+TOO_LARGE = f"it is larger than the limit of {MESSAGE_LIMIT // 2**20} MiB"
 LENGTH_HEADER = b"content-length:"
 LENGTH_FRAMING = (
     "it puts Content-Length before its messages, as language servers do; an MCP server writes each message on a line"
@@ -85,30 +88,21 @@ class _StdioPipes:
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the session has ended
             async with session:
                 try:
-                    while line := await self._child.stdout.readline():
+                    while line := await read_line(self._child.stdout):
                         await self._handle_line(line, session)
                     await self._explain_death()
                 except LimitExceeded as overrun:
                     self._end(str(overrun))
-                except ValueError:
-                    self._end("it sent a message that is too long")
                 except OSError as error:
                     self._end(f"its output cannot be read: {error.strerror}")
 
-    async def _handle_line(self, line: bytes, session: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
+    async def _handle_line(
+        self, line: bytes | LongLine, session: MemoryObjectSendStream[SessionMessage | Exception]
+    ) -> None:
         from mcp.shared.message import SessionMessage
 
-        await self._limiter.throttle(len(line))
-        try:
-            messages = await run_by_size(len(line), partial(read_messages, line))
-        except JsonRefused as refusal:
-            if refusal.code in ("too_many_values", "too_deep") or _DAMAGED_MESSAGE.match(line):
-                raise refusal_error(refusal) from None  # the waiting call fails with this error
-            if not self._understood and line[: len(LENGTH_HEADER)].lower() == LENGTH_HEADER:
-                raise LimitExceeded(LENGTH_FRAMING) from None
-            self._limiter.count_noise()
-            return
-        except ValueError:
+        messages = await self._read_messages(line)
+        if not messages:
             self._limiter.count_noise()
             return
         self._understood = True
@@ -116,6 +110,26 @@ class _StdioPipes:
         for message in messages:
             count_requests(message, self._limiter)
             await session.send(SessionMessage(message))
+
+    async def _read_messages(self, line: bytes | LongLine) -> Sequence[JSONRPCMessage]:
+        """Return the messages on a line, or none if it is a line of a log. Raises LimitExceeded if a message is
+        damaged: the call that may wait for it fails with this error."""
+        if isinstance(line, LongLine):
+            await self._limiter.throttle(MESSAGE_LIMIT)  # to pass over a line costs less than to read one
+            return _stand_ins(line, TOO_LARGE)
+        await self._limiter.throttle(len(line))
+        try:
+            return await run_by_size(len(line), partial(read_messages, line))
+        except JsonRefused as refusal:
+            if refusal.code in ("too_large", "too_many_values", "too_deep"):
+                return _stand_ins(LongLine.of(line), str(refusal))
+            if _DAMAGED_MESSAGE.match(line):
+                raise refusal_error(refusal) from None
+            if not self._understood and line[: len(LENGTH_HEADER)].lower() == LENGTH_HEADER:
+                raise LimitExceeded(LENGTH_FRAMING) from None
+            return []
+        except ValueError:
+            return []
 
     async def write(self, session: MemoryObjectReceiveStream[SessionMessage]) -> None:
         async with session:
@@ -166,6 +180,16 @@ class _StdioPipes:
         with anyio.move_on_after(CLOSE_SECONDS):
             await self._child.wait()
         await self._child.close()
+
+
+def _stand_ins(line: LongLine, reason: str) -> Sequence[JSONRPCMessage]:
+    """Return what takes the place of a message that is too large, or nothing if the line is one of a log. Raises
+    LimitExceeded if it is not known whose message it is."""
+    if (found := find_stand_in(line, reason)) is not None:
+        return [found]
+    if _DAMAGED_MESSAGE.match(line.first):
+        raise LimitExceeded(f"it sent a message that is refused: {reason}")
+    return []
 
 
 def _exit_reason(code: int) -> str:

@@ -205,7 +205,7 @@ class ConnectorDeps:
             credentials=given,
             headers=where.headers,
             auth=auth,
-            read_seconds=(server.timeout or 0) + 30,
+            read_seconds=max(server.timeout or 0, server.start_timeout or 0) + 30,
         )
         async with (
             client as http,

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from agent_common.line_text import first_visible
 from agent_common.protocol import how_to_decide, read_typed_decision
 
 from ...context import user_text
@@ -34,6 +35,8 @@ def parse_plain_text_answer(turn: Turn, parts: Sequence[dict[str, Any]], sender:
     if len(question.questions) != 1:
         shape = to_json({"id": question.id, "answers": [["..."] for _ in question.questions]}).decode()
         raise _refused(turn, f"{len(question.questions)} questions are open: answer them together, as {shape}")
+    if first_visible(text) is None:
+        raise _refused(turn, "the message has no text")
     return HumanAnswer(question.id, answers=[_choice(question.questions[0], text)], sender=sender)
 
 

@@ -60,7 +60,7 @@ def parse(head: str, folder: str = "") -> FrontMatter:
         raise InvalidPackage("description: is empty; say what the package does and when to use it")
     if len(description) > MAX_DESCRIPTION_LENGTH:
         description = f"{description[: MAX_DESCRIPTION_LENGTH - 1].rstrip()}…"
-    person_only = _PERSON_ONLY in fields and _field_text(fields, _PERSON_ONLY).strip().lower() in _YES
+    person_only = _PERSON_ONLY in fields and is_yes(_field_text(fields, _PERSON_ONLY))
     return FrontMatter(name, description, person_only, warning)
 
 
@@ -79,6 +79,11 @@ def _name(fields: dict[str, str], folder: str) -> tuple[str, str]:
 
 def _is_name(text: str) -> bool:
     return NAME_PATTERN.fullmatch(text) is not None and len(text) <= MAX_NAME_LENGTH
+
+
+def is_yes(text: str) -> bool:
+    """Return whether a text is one of the words for true."""
+    return text.strip().lower() in _YES
 
 
 def body(text: str) -> str:

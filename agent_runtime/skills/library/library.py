@@ -18,7 +18,7 @@ from ...ports import LoadedSkill, PackageCatalog, ToolContext
 from ...workspace import PromptFileAuthors, SafePath
 from . import front_matter, scanner
 from .files import MAX_COPY_BYTES, PackageFiles, copy_files, list_package_files
-from .scanner import MISNAMED, SKIPPED, PackageScanner, SkillPackage
+from .scanner import SKIPPED, WARNED, PackageScanner, SkillPackage
 from .sources import BUNDLED_NEEDS, is_project, package_sources
 
 SKILL_TOOL = "skill"
@@ -125,7 +125,7 @@ class SkillLibrary:
         held_back = {one.folder.path: (SKIPPED, HELD_BACK) for one in scanned.packages if one not in reviewed}
         notes = sorted({**scanned.notes, **held_back}.items())
         faults = [
-            PackageFault(path=str(path), loaded=event == MISNAMED, reason=reason) for path, (event, reason) in notes
+            PackageFault(path=str(path), loaded=event == WARNED, reason=reason) for path, (event, reason) in notes
         ]
         return PackageCatalog(packages, faults)
 

@@ -26,8 +26,9 @@ from ...workspace import (
     is_package_file,
     resolve_links,
 )
-from . import front_matter
+from . import front_matter, model_policy
 from .front_matter import FrontMatter, InvalidPackage
+from .model_policy import POLICY_FILE, keeps_from_models
 from .sources import PackageSource
 
 MAX_FILE_BYTES = 256 * 1024
@@ -42,7 +43,7 @@ STEP_COST = 5
 """Characters of front matter whose reading costs as much as resolving one step of a path."""
 SKIPPED = "skill package not loaded"
 HIDDEN = "skill package hidden by another one"
-MISNAMED = "skill package is called otherwise than its folder"
+WARNED = "skill package is loaded otherwise than it says"
 
 TOO_MUCH = "holds too much besides packages, so that not all of it was looked into: move it elsewhere"
 IN_SOURCE = "lies in the folder of packages itself: give it a folder of its own"
@@ -155,9 +156,9 @@ class _Scan:
                 self._notes[at] = (SKIPPED, known.found)
                 continue
             if known.found.warning:
-                self._notes[at] = (MISNAMED, known.found.warning)
+                self._notes[at] = (WARNED, known.found.warning)
             elif known.found.name != at.name:
-                self._notes[at] = (MISNAMED, f"its name is {known.found.name}, as its front matter says")
+                self._notes[at] = (WARNED, f"its name is {known.found.name}, as its front matter says")
             found.append((entry, known.found))
         if not walk.whole:
             self._notes.setdefault(source.folder, (SKIPPED, TOO_MUCH))
@@ -237,10 +238,8 @@ class _Scan:
         known = self._before.known.get(file)
         if known is None or (isinstance(known.found, SkillPackage) and known.found.source != source.name):
             return None
-        try:
-            return known if known.signature == _signature(os.lstat(file)) else None
-        except OSError:
-            return None
+        policy = _signature_at(file.parent / POLICY_FILE) if isinstance(known.found, SkillPackage) else ()
+        return known if known.signature == (*_signature_at(file), *policy) else None
 
     def _read_package(self, source: PackageSource, at: Path, name: str) -> KnownPackage:
         if self._left <= 0:
@@ -259,18 +258,34 @@ class _Scan:
         head = _parse_head(data, about.st_size, at.name)
         if isinstance(head, str):
             return KnownPackage(_signature(about), head)
-        inside = is_below(folder, self._workspace)
+        policy, is_kept, fault = self._read_policy(source, folder)
         package = SkillPackage(
             head.name,
             head.description,
             source.name,
             self._safe_path(folder, folder),
             file,
-            inside,
-            head.person_only,
-            head.warning,
+            is_below(folder, self._workspace),
+            head.person_only or is_kept,
+            "; ".join(filter(None, (head.warning, fault))),
         )
-        return KnownPackage(_signature(about), package)
+        return KnownPackage((*_signature(about), *policy), package)
+
+    def _read_policy(self, source: PackageSource, folder: Path) -> tuple[Signature, bool, str]:
+        """Return the signature of a package's policy, whether it keeps the package from models, and why it cannot be
+        read, if so."""
+        about = _signature_at(folder / POLICY_FILE)
+        if not about:
+            return about, False, ""
+        try:
+            real = self._resolve(source, folder / POLICY_FILE)
+            with self._safe_path(real, real.parent).open() as opened:
+                about = _signature(os.fstat(opened.fileno()))
+                data = opened.read(model_policy.MAX_BYTES + 1)
+            self._left -= len(data)
+            return about, keeps_from_models(data), ""
+        except (InvalidPackage, ToolFailure) as fault:
+            return about, True, f"{POLICY_FILE} cannot be read, so that only a person may name the package: {fault}"
 
     def _read_head(self, file: SafePath) -> tuple[os.stat_result, bytes]:
         """Return the state of a file and its first bytes. Raises ToolFailure."""
@@ -305,6 +320,14 @@ class _Scan:
 
 def _signature(about: os.stat_result) -> Signature:
     return (about.st_dev, about.st_ino, about.st_mode, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+
+
+def _signature_at(path: Path) -> Signature:
+    """Return the signature of what is at this path, for a link of the link itself; nothing if nothing is there."""
+    try:
+        return _signature(os.lstat(path))
+    except OSError:
+        return ()
 
 
 def _parse_head(head: bytes, size: int, folder: str) -> FrontMatter | str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from agent_client import ClientError, SessionBusy
+from agent_common.line_text import first_visible
 from agent_common.protocol import is_object
 
 from ...people import Person
@@ -63,7 +64,7 @@ class Sending:
         it, source = self.context, source or update
         agent = it.agent(chat, person)
         received = await receive_files(it, agent, source)
-        if not source.text.strip() and not received.stored:
+        if first_visible(source.text) is None and not received.stored:
             await it.finish(update, also, *received.refused)
             return
         reply = await self._reply(source, chat, person, on_busy, [file.line() for file in received.stored])

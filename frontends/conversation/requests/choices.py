@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from agent_client.chat import items
+from agent_common.line_text import first_visible
 from agent_common.protocol import ApprovalScope, is_object, read_typed_decision
 
 from ...store import StoredRequest
@@ -113,7 +114,7 @@ def choice_of_text(request: StoredRequest, text: str) -> Choice | None:
     """Return what a message means for the request; None if it is no answer to it. It decides an approval only with the
     approval's code."""
     text = text.strip()
-    if not text:
+    if first_visible(text) is None:
         return None
     if request.kind == "question":
         return _answered(request, _picked(asked_of(request)[len(request.answers)], text))

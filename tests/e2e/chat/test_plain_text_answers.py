@@ -96,6 +96,29 @@ def test_what_cannot_be_an_answer_is_refused_and_shows_what_is_open(agent: Runti
     assert agent.post(f"/chat/{session}/answer", answered).status_code == 200
 
 
+DATA = {"type": "data-place", "data": {"page": 3}}
+
+
+@pytest.mark.parametrize(
+    ("message", "status", "code"),
+    [
+        ({"message": "   "}, 422, "invalid_request"),
+        ({"message": "\n\u200b"}, 422, "invalid_request"),
+        ({"parts": [{"type": "text", "text": ""}]}, 422, "invalid_request"),
+        ({"messages": [{"role": "user", "parts": [{"type": "text", "text": " "}]}]}, 422, "invalid_request"),
+        ({"parts": [DATA, {"type": "text", "text": " "}]}, 409, "not_an_answer"),
+        ({"messages": [{"role": "user", "parts": [{"type": "text", "text": ""}, DATA]}]}, 409, "not_an_answer"),
+    ],
+)
+def test_blanks_are_no_answer(agent: Runtime, message: dict[str, Any], status: int, code: str) -> None:
+    session, pending = asked(agent, OPEN, Say("painted"))
+    body = {**message, "id" if "messages" in message else "session_id": session, "on_busy": "answer"}
+    assert_problem(agent.post("/chat", body), status, code)
+    assert agent.get(f"/sessions/{session}").json()["status"]["pending"] == [pending]
+    reply = agent.chat("blue", session_id=session)
+    assert (reply.status_code, reply.json()["response"]) == (200, "painted")
+
+
 def test_every_202_and_data_queue_says_what_is_open(agent: Runtime) -> None:
     session, pending = asked(agent, OPEN, Say("painted"), Say("and then"), Say("and last"))
     again = agent.chat("paint", session_id=session, message_id="m1", wait=0)

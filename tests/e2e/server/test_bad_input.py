@@ -62,6 +62,11 @@ def test_every_wrong_field_is_named_at_once(agent: Runtime) -> None:
     [
         ({}, "body"),
         ({"message": ""}, "message"),
+        ({"message": " \n\t\u00a0\u3000"}, "message"),
+        ({"message": "\u200b\ufeff"}, "message"),
+        ({"message": "   ", "on_busy": "queue"}, "message"),
+        ({"parts": [{"type": "text", "text": ""}]}, "parts"),
+        ({"parts": [{"type": "text", "text": " "}, {"type": "text", "text": "\n"}]}, "parts"),
         ({"message": 5}, "message"),
         ({"message": "hi", "parts": [{"type": "text", "text": "hi"}]}, "body"),
         ({"parts": []}, "parts"),
@@ -80,6 +85,9 @@ def test_every_wrong_field_is_named_at_once(agent: Runtime) -> None:
         ({"messages": []}, "messages"),
         ({"messages": [{"role": "assistant", "parts": [{"type": "text", "text": "hi"}]}]}, "messages"),
         ({"messages": [{"role": "user", "parts": []}]}, "messages"),
+        ({"messages": [{"role": "user", "parts": [{"type": "text", "text": ""}]}]}, "messages"),
+        ({"messages": [{"role": "user", "parts": [{"type": "text", "text": " \n"}]}]}, "messages"),
+        ({"messages": [{"role": "user", "parts": [{"type": "text", "text": "\u2800"}]}]}, "messages"),
         ({"messages": "hi"}, "messages"),
     ],
 )

@@ -66,6 +66,14 @@ def test_a_package_for_people_is_not_offered_to_the_model(reuse: Start, yes: str
     assert "deploy-all" not in prompt(agent)
 
 
+def test_a_package_that_codex_keeps_from_models_is_not_offered_either(reuse: Start) -> None:
+    agent = reuse()
+    publish(agent, "deploy-all/SKILL.md", "---\nname: deploy-all\ndescription: Deploys.\n---\nDo it.\n")
+    publish(agent, "deploy-all/agents/openai.yaml", "policy:\n  allow_implicit_invocation: false\n")
+    assert listed(agent)["deploy-all"]["invocation"] == "person"
+    assert "deploy-all" not in prompt(agent)
+
+
 def test_a_package_for_people_is_loaded_when_a_person_names_it(reuse: Start) -> None:
     agent = reuse()
     publish(agent, "deploy-all/SKILL.md", f"---\n{PERSON_ONLY}\n---\nPush the green button.\n")

@@ -38,6 +38,8 @@ class Reply:
     status: int = 200
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict[str, str])
+    cut: bool = False
+    """Whether the connection is then closed, in the middle of the body if that is shorter than its length."""
 
     @classmethod
     def result(cls, sent: Sent, result: Any, **headers: str) -> Reply:
@@ -82,6 +84,8 @@ async def odd_server(handler: Handler) -> AsyncGenerator[str]:
                 lines += [f"{name}: {value}" for name, value in given.items()]
                 writer.write("\r\n".join((*lines, "", "")).encode() + reply.body)
                 await writer.drain()
+                if reply.cut:
+                    break
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:

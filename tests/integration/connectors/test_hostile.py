@@ -79,14 +79,30 @@ async def test_one_that_never_answers_is_given_up(grow: Grow) -> None:
     plant = grow(UNHEARD, it=script("import time; time.sleep(100)"))
     await plant.prepare()
     await until(lambda: plant.state("it").state == "waiting")
-    assert plant.state("it").error == "it did not answer within 0.3 s"
+    how = "the operator can raise that by start_timeout_ms of the server it in mcp.json"
+    assert plant.state("it").error == f"it did not answer within 0.3 s; {how}"
+
+
+async def test_one_that_starts_slowly_has_the_time_that_it_was_given(grow: Grow) -> None:
+    """Of three, one has a slow start, one a slow list and one too little time for either."""
+    slow_start, slow_list = "time.sleep(1.5)", 'EVERY = \'if asked["method"] == "tools/list": time.sleep(1.5)\''
+    plant = grow(
+        UNHEARD,
+        start={**hostile(slow_start), "start_timeout_ms": 60_000},
+        list={**hostile(slow_list), "start_timeout_ms": 60_000},
+        short={**hostile(slow_list), "start_timeout_ms": 200},
+    )
+    await plant.prepare()
+    assert await plant.value("start_ok") == "fine"
+    assert await plant.value("list_ok") == "fine"
+    assert plant.state("short").error.startswith("it did not answer within 0.2 s")
 
 
 async def test_one_that_closes_its_pipes_but_lives_on(grow: Grow) -> None:
     plant = grow(SHORT, it=script("import os, time; os.close(1); os.close(0); time.sleep(100)"))
     await plant.prepare()
     await until(lambda: plant.state("it").state == "waiting")
-    assert plant.state("it").error in ("it has closed its pipes", "it did not answer within 2 s")
+    assert plant.state("it").error.startswith(("it has closed its pipes", "it did not answer within 2 s"))
 
 
 async def test_one_that_does_not_read_is_given_up(grow: Grow) -> None:
@@ -138,20 +154,86 @@ async def test_a_line_of_quotes_does_not_make_us_deaf(grow: Grow) -> None:
     assert await call == "fine"
 
 
-async def test_a_refused_answer_ends_the_connection_with_the_reason(grow: Grow) -> None:
-    text = '{"jsonrpc":"2.0","id":1,"result":' + "[" * 300 + "]" * 300 + "}"
-    plant = grow(SHORT, it=hostile(f"AT_CALL = {f'send({text!r})'!r}"))
-    await plant.prepare()
-    assert "it sent a message that is refused" in await plant.error("it_ok")
+LARGE = {
+    "a text": (
+        """'{"jsonrpc": "2.0", "id": ' + ID + ', "result": {"a": "' + TEXT + '"}}'""",
+        "it is larger than the limit of 4 MiB",
+    ),
+    "its identity last": (
+        """'{"result":{"a":"' + TEXT + '"},"jsonrpc":"2.0","id":' + ID + '}'""",
+        "it is larger than the limit of 4 MiB",
+    ),
+    "behind words": (
+        """'Loading {1%} {"id":' + ID + ',"result":{"a":"' + TEXT + TEXT + '"}}'""",
+        "it is larger than the limit of 4 MiB",
+    ),
+    "an error": (
+        """'{"id":' + ID + ',"jsonrpc":"2.0","error":"' + TEXT + '"}'""",
+        "it is larger than the limit of 4 MiB",
+    ),
+    "values": (
+        """'{"jsonrpc":"2.0","id":' + ID + ',"result":{"a":[' + ",".join(["{}"] * 900000) + ']}}'""",
+        "the document has more than 200000 values",
+    ),
+    "levels": (
+        """'{"jsonrpc":"2.0","id":' + ID + ',"result":' + "[" * 300 + "]" * 300 + '}'""",
+        "the document is nested more than 200 levels deep",
+    ),
+}
 
 
-async def test_bombs_of_values_are_refused_before_they_are_read(grow: Grow) -> None:
-    bomb = (
-        'AT_CALL = \'send(\\\'{"jsonrpc":"2.0","id":1,"result":{"a":[\\\' + ",".join(["{}"] * 900000) + \\\']}}\\\')\''
-    )
-    plant = grow(SHORT, it=hostile(bomb))
+def large(line: str, then: str = "") -> dict[str, Any]:
+    """A server whose first call prints this line, and whose second one adds a tool with the number of calls."""
+    code = f"""
+runs = 0
+TEXT = "x" * 5_000_000
+AT_CALL = '''
+runs += 1
+ID = str(asked["id"])
+if runs == 1:
+    send(LINE)
+    {then or "pass"}
+else:
+    TOOLS.append({{"name": f"run{{runs}}", "inputSchema": {{"type": "object"}}}})
+    send({{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}})
+'''.replace("LINE", {line!r})
+"""
+    return hostile(code)
+
+
+@pytest.mark.parametrize(("line", "reason"), LARGE.values(), ids=LARGE.keys())
+async def test_an_answer_that_is_too_large_fails_its_call_alone(grow: Grow, line: str, reason: str) -> None:
+    plant = grow(Timeouts(first_wait=10, relist=0.05, backoff=(30.0,)), it=large(line, "asked['id'] = 'other'"))
     await plant.prepare()
-    assert "more than 200000 values" in await plant.error("it_ok")
+    assert await plant.error("it_ok") == f"its answer was not read: {reason}"
+    assert await plant.value("it_ok") == "fine"
+    await until(lambda: "it_run2" in plant.names)  # it is the same program
+    assert (plant.state("it").state, plant.state("it").error) == ("ready", None)
+
+
+BESIDE = {
+    "a line of a log": """'DEBUG ' + TEXT""",
+    "a log as JSON": """json.dumps({"level": "debug", "text": TEXT})""",
+    "values of a log": """'DEBUG ' + json.dumps([1] * 300000)""",
+    "a notification": """{"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": TEXT}}""",
+    "a request": """{"jsonrpc": "2.0", "id": asked["id"], "method": "roots/list", "params": {"a": TEXT}}""",
+}
+
+
+@pytest.mark.parametrize("line", BESIDE.values(), ids=BESIDE.keys())
+async def test_what_is_too_large_beside_the_answers_is_passed_over(grow: Grow, line: str) -> None:
+    plant = grow(Timeouts(first_wait=10, relist=0.05, backoff=(30.0,)), it=large(line))
+    await plant.prepare()
+    assert [await plant.value("it_ok") for _ in range(2)] == ["fine", "fine"]
+    await until(lambda: "it_run2" in plant.names)
+    assert (plant.state("it").state, plant.state("it").error) == ("ready", None)
+
+
+async def test_a_list_of_answers_that_is_too_large_is_the_end(grow: Grow) -> None:
+    bomb = """'[{"jsonrpc":"2.0","id":' + ID + ',"result":{"a":[' + ",".join(["{}"] * 900000) + ']}}]'"""
+    plant = grow(SHORT, it=large(bomb))
+    await plant.prepare()
+    assert "refused: the document has more than 200000 values" in await plant.error("it_ok")
 
 
 def listing(tools: object, folder: Path) -> dict[str, Any]:

@@ -77,7 +77,9 @@ async def test_long_results_are_spilled(grow: Grow) -> None:
     result = await plant.call("demo_big", size=1_000_000)
     assert result.metadata["truncated"]
     assert Path(result.metadata["output_path"]).stat().st_size == 1_000_000  # noqa: ASYNC240
-    assert "too long" in await plant.error("demo_big", size=8_000_000)
+    await plant.value("demo_echo", text="x")
+    assert "larger than the limit of 4 MiB" in await plant.error("demo_big", size=8_000_000)
+    assert await plant.value("demo_count") == "1", "it is not started anew"
 
 
 async def test_it_sees_the_workspace_and_nothing_else(grow: Grow) -> None:

@@ -251,6 +251,25 @@ async def test_what_is_answered_to_a_notification_says_nothing_of_the_session(gr
         await plant.connectors.close()
 
 
+@pytest.mark.parametrize("slow", ["server/discover", "initialize", "tools/list"])
+async def test_a_server_that_is_slow_at_first_has_the_time_that_it_was_given(grow: Grow, slow: str) -> None:
+    async def answers(sent: Sent) -> Reply:
+        await asyncio.sleep(0.3 if sent.asks == slow else 0)
+        return usual(sent)
+
+    async with odd_server(answers) as url:
+        plant = grow(
+            Timeouts(first_wait=10, connect=0.1, backoff=(30.0,)),
+            it={"url": url, "start_timeout_ms": 60_000},
+            short={"url": url},
+        )
+        await plant.prepare()
+        assert await plant.value("it_ok") == "fine"
+        await until(lambda: plant.state("short").state == "waiting")
+        assert "within 0.1 s; the operator can raise that by start_timeout_ms" in plant.state("short").error
+        await plant.connectors.close()
+
+
 PASSED_OVER = {
     "a byte order mark": "sys.stdout.buffer.write(bytes((0xef, 0xbb, 0xbf)))",
     "a log that quotes messages": """EVERY = 'send("DEBUG " + line.strip()); send("[DEBUG] " + line[:20])'""",

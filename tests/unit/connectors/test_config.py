@@ -39,11 +39,12 @@ def test_a_local_server_as_others_write_it() -> None:
 
 
 def test_a_local_server_as_the_sheet_has_it() -> None:
-    content = {"mcp": {"it": {"type": "local", "command": ["python", "-m", "x"], "timeout_ms": 500, "enabled": True}}}
+    content: dict[str, Any] = {"mcp": {"it": {"type": "local", "command": ["python", "-m", "x"], "enabled": True}}}
+    content["mcp"]["it"] |= {"timeout_ms": 500, "start_timeout_ms": 90_000}
     [found] = parse_servers(content, DATA, {})
     assert isinstance(found.target, LocalServer)
     assert found.target.argv == ("python", "-m", "x")
-    assert found.timeout == 0.5
+    assert (found.timeout, found.start_timeout) == (0.5, 90)
 
 
 def test_what_a_local_server_may_do_is_what_it_was_given() -> None:
@@ -115,6 +116,8 @@ def test_secrets_do_not_show() -> None:
         ({"command": "x", "read": ["/var/lib/agent/skills"]}, "read: /var/lib/agent/skills is in the data folder"),
         ({"command": "x", "read": ["/var"]}, "read: /var is in the data folder, or contains it"),
         ({"command": "x", "timeout_ms": 1}, "timeout_ms: Input should be greater than or equal to 100"),
+        ({"url": "https://a.example", "start_timeout_ms": 99}, "start_timeout_ms: Input should be greater than or eq"),
+        ({"command": "x", "start_timeout_ms": 600_001}, "start_timeout_ms: Input should be less than or equal to 600"),
         ({"command": "x", "timeouts": 1}, "timeouts: no such field; there are: type, command, args"),
         ({"command": "x", "enabled": "no"}, "enabled: Input should be a valid boolean"),
         ({"url": "https://a.example", "oauth": {"token_url": "x", "client_id": "a"}}, "oauth"),

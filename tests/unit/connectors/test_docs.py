@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from agent_common.mcp_servers import OAuthConfig, ServerFields
+from agent_common.mcp_servers import MAX_START_TIMEOUT_MS, OAuthConfig, ServerFields
 from agent_common.protocol.authority import Access, decide
 from agent_host.services import load_services
 from agent_runtime.agents import ProjectRules
@@ -89,7 +89,8 @@ def test_the_limits_are_those_of_the_code() -> None:
     told = f"{rate_limit.MAX_REQUESTS} at once, {rate_limit.REQUEST_RATE:g} a second afterwards"
     assert LIMITS["requests of a server's own"].startswith(told)
     assert LIMITS["calls of a server at once"] == str(server_connection.MAX_CALLS)
-    assert LIMITS["time to connect"] == f"{Timeouts().connect:g} s"
+    assert LIMITS["time to connect"] == f"{Timeouts().connect:g} s, or `start_timeout_ms`"
+    assert f"up to {MAX_START_TIMEOUT_MS} ({Timeouts().connect * 1000:.0f})" in PAGE
     assert LIMITS["matches of `tool_search`"] == str(tool_search.MAX_MATCHES)
 
 

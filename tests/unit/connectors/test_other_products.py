@@ -95,6 +95,8 @@ def test_secrets_of_other_forms_do_not_show() -> None:
         ("env", {"K": "${env:NONE}"}, "env.K: the environment has no NONE; set it"),
         ("envFile", ".env", "envFile: is not read; name its variables in env"),
         ("timeout", 60, "timeout: write timeout_ms, in milliseconds"),
+        ("startup_timeout_sec", 60, "startup_timeout_sec: write start_timeout_ms, in milliseconds"),
+        ("tool_timeout_sec", 60, "tool_timeout_sec: write timeout_ms, in milliseconds"),
         ("auth", {"CLIENT_ID": "x"}, "auth: no browser is opened for consent here; write oauth"),
         ("disabledTools", ["x"], 'disabledTools: write rules: {permission: "mcp:SERVER:TOOL", action: deny}'),
         ("cwd", "relative", "cwd: 'relative' must be an absolute path"),

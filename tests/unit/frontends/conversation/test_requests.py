@@ -172,6 +172,7 @@ def test_a_question_is_answered_by_a_press_or_a_text() -> None:
     assert choice_of_press(QUESTION, "0.²") is None
     assert choice_of_text(QUESTION, "2.") == Answer(answers=[["blue"]])
     assert choice_of_text(QUESTION, "BLUE") == Answer(answers=[["blue"]])
+    assert [choice_of_text(QUESTION, blanks) for blanks in ("", " \n", "\u200b", "\u2800")] == [None] * 4
     assert choice_of_text(QUESTION, "green") == Answer(answers=[["green"]])
 
 
