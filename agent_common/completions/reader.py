@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, cast
 
 from pydantic_core import from_json  # noqa: TID251  reads small events only
 
 from ..errors import ModelError
-from ..json_reader import JsonLimits, JsonRefused, check_cost, read_json
+from ..json_reader import read_json
 from ..protocol import Usage, is_object
 from . import failures
-from .arguments import replace_lone_surrogates
 from .calls import CallAssembler
 from .content import REASONING_MEMBERS, called_in, detailed_reasoning, flatten, reasoning_of
+from .damaged_json import EVENT_LIMITS, read_damaged
 from .error_places import error_in
-from .events import DONE, MAX_LINE_BYTES
+from .events import DONE
 from .finish_reasons import FAILED, NOT_YET, OVERFLOW, StopReason, stop_reason
 from .kept import KeptFields, bounded
 from .pieces import AnswerPiece, CallPiece, CallStarted, ReasoningPiece, TextPiece, ToolCall
@@ -24,7 +23,6 @@ from .thinking import TextChannel
 from .usage import WRAPPERS, find_report, joined_report, read_usage
 from .written_calls import NotCalls, is_plain, read_written_calls
 
-EVENT_LIMITS = JsonLimits(max_bytes=MAX_LINE_BYTES, max_values=100_000, refuse_ambiguous=False)
 _KNOWN = frozenset(("role", "content", "tool_calls", "function_call", "refusal", "usage", *REASONING_MEMBERS))
 """Members of a delta or a message that are read; all others are kept as they are."""
 _DONE_TEXTS = (DONE, b'"%b"' % DONE)
@@ -43,8 +41,8 @@ def read_event(text: bytes) -> dict[str, Any] | None:
         # A byte holds at most one value, and the parser limits nesting itself: small events need no prior count.
         small = len(text) <= EVENT_LIMITS.max_values
         event: Any = from_json(text, allow_inf_nan=False) if small else read_json(text, EVENT_LIMITS)
-    except ValueError as refusal:
-        event = _parse_mended(text, refusal)
+    except ValueError:
+        event = _read_damaged(text)
     return cast("dict[str, Any]", event) if type(event) is dict else _other_event(event, text)
 
 
@@ -280,24 +278,13 @@ def _says(delta: dict[str, Any]) -> bool:
     return any(value for name, value in delta.items() if name != "role")
 
 
-def _parse_mended(text: bytes, refusal: ValueError) -> Any:
-    """Parse JSON with halves of surrogate pairs or of characters, which some providers send, and replace them: they
-    cannot be stored. What is no number is null."""
-    if isinstance(refusal, JsonRefused) and refusal.code not in ("invalid_json", "invalid_utf8"):
-        raise _broken(text, refusal) from None
+def _read_damaged(text: bytes) -> Any:
+    """Parse JSON that needs mending. What cannot be mended was damaged on its way, so it is worth a second attempt."""
     try:
-        characters = text.decode("utf-8", "replace")
-        check_cost(characters.encode(), EVENT_LIMITS)
-        loaded = json.loads(characters, parse_constant=lambda _: None)  # noqa: TID251
-        parsed = json.dumps(loaded, ensure_ascii=False)
-        return read_json(replace_lone_surrogates(parsed).encode(), EVENT_LIMITS)
-    except (ValueError, RecursionError) as error:
-        raise _broken(text, error) from None
-
-
-def _broken(text: bytes, why: Exception) -> ModelError:
-    """Return the error for what is not JSON: it was damaged on its way, so it is worth a second attempt."""
-    return ModelError(f"the model's answer is not JSON ({why}): {_quote(text)}", transient=True, attempts=2)
+        return read_damaged(text)
+    except ValueError as why:
+        words = f"the model's answer is not JSON ({why}): {_quote(text)}"
+        raise ModelError(words, transient=True, attempts=2) from None
 
 
 def _quote(text: bytes) -> str:
