@@ -62,9 +62,11 @@ def _other_event(event: Any, text: bytes) -> dict[str, Any]:
 class CompletionReader:
     """Collects one answer. `feed` its events, then `finish`, then read what it was."""
 
-    def __init__(self, sent: int, *, thinking: bool = False, tools: bool = True) -> None:
+    def __init__(
+        self, sent: int, *, thinking: bool = False, tools: bool = True, names: frozenset[str] = frozenset()
+    ) -> None:
         """`sent`: bytes of the request, for providers that report no usage. `thinking`: the model is known to begin
-        inside reasoning, without a mark. `tools`: whether it was offered tools."""
+        inside reasoning, without a mark. `tools`: whether it was offered tools. `names`: theirs, if they are known."""
         self._sent = sent
         self.received = 0
         """Characters of the answer so far."""
@@ -79,7 +81,7 @@ class CompletionReader:
         """Events so far that said something."""
         self._kept = KeptFields()
         self._text = TextChannel(thinking=thinking, calls=tools)
-        self._calls = CallAssembler()
+        self._calls = CallAssembler(names)
         self._spoken = self._streamed = False
 
     def feed(self, event: dict[str, Any] | None, name: str = "") -> Iterable[AnswerPiece]:

@@ -324,6 +324,7 @@ class ModelCall:
             subagent=self.turn.request.agent if caller is not None else "",
             user=session.principal,
             message_id=self.turn.message_id,
+            tool_names=self.deps.tools.names,
         )
 
     def _retrying(self, event: Retrying) -> c.Chunk:
