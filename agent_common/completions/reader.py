@@ -134,7 +134,7 @@ class CompletionReader:
         if self.finish_reason is not None and (stop_reason(self.finish_reason) in (FAILED, OVERFLOW)):
             self._check_end(stop_reason(self.finish_reason))
         yield from self._written_calls()
-        yield from self._text.finish(as_text=True)
+        yield from self._text.finish(called=bool(self._calls), cut_off=self.stop_reason == "length")
         yield from self._calls.finish()
 
     @property

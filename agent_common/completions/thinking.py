@@ -125,16 +125,17 @@ class TextChannel:
             self._state = "text"
             self._call.clear()
 
-    def finish(self, *, as_text: bool = False) -> Iterator[TextEvent]:
-        """Yield the rest at the end of the answer; with `as_text` also what looked like calls. If all was reasoning
-        without an end, it is said as text too: nothing else answers."""
+    def finish(self, *, called: bool = False, cut_off: bool = False) -> Iterator[TextEvent]:
+        """Yield the rest at the end of the answer, also what looked like calls. If all was reasoning without an end, it
+        is said as text too, unless the answer is that something is `called`, or the reasoning was `cut_off`."""
         held, self._held = self.written or self._held, ""
         self._call.clear()
-        if self._state == "text" or (self._state == "call" and as_text):
+        if self._state in ("text", "call"):
             yield from self._say(held)
         elif self._state == "thinking":
             yield from self._reason(held)
-            if not self._spoken and (text := "".join(self._thought).strip()):
+            text = "".join(self._thought).strip()
+            if text and not (self._spoken or called or (cut_off and not self._head)):
                 yield from self._say(self._head + text)
         elif self._state == "start" and first_visible(held) is not None:
             yield from self._say(held)

@@ -73,7 +73,9 @@ def corpus() -> list[Case]:
 def other_forms() -> list[Case]:
     """The other forms of cases, which the corpus only names."""
     cases = {case.id: case for case in corpus()}
-    a06, a12, b01, b05, b16, e07, e10 = (cases[name] for name in ("A06", "A12", "B01", "B05", "B16", "E07", "E10"))
+    a06, a12, b01, b05, b16, c08, e07, e10 = (
+        cases[name] for name in ("A06", "A12", "B01", "B05", "B16", "C08", "E07", "E10")
+    )
     old_vllm = {"object": "error", "message": "engine dead", "type": "InternalServerError", "code": 500}
     dead = {"error": {"message_has": "engine dead", "transient": True}}
     read, listed = _call("read", {"path": "a.txt"}, "call_a"), _call("glob", {"pattern": "*"}, "call_b")
@@ -102,6 +104,12 @@ def other_forms() -> list[Case]:
             for at, (raw, text) in enumerate((("\x1b", "a\x1bb"), (r"\d", r"a\db"), ("\t", "a\tb")))
         ),
         _form(b16, "tags", [_delta(content=f"<tool_call>{json.dumps(written)}</tool_call>")], b16.want),
+        _form(
+            c08,
+            "unclosed",
+            [_delta(content="<think>\nI must.\n"), _delta(tool_calls=[read])],
+            {"text": "", "reasoning": "I must.", "calls": [written]},
+        ),
         _form(e07, "quota", [{"choices": [], "error": no_credits}], {"error": {"code": "model_quota", **final}}),
         _form(e07, "key", [{"choices": [], "error": wrong_key}], {"error": {"code": "model_auth", **final}}),
         *(
