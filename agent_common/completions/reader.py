@@ -118,14 +118,15 @@ class CompletionReader:
     def _event(self, event: dict[str, Any], name: str) -> Iterator[AnswerPiece]:
         if "choices" not in event:
             event = _unwrapped(event)
-        if not self.done and (error := error_in(event, name)) is not None:
+        error = error_in(event, name)
+        if error is not None and not self.answered:
             raise failures.from_event(error)
         if (event.get("usage") or "x_groq" in event) and (report := find_report(event)):
             self.report = joined_report(self.report, report)
         if isinstance(model := event.get("model"), str) and model:
             self.model = model
         choices, first = event.get("choices"), not self._spoken
-        for choice in cast("list[Any]", choices) if isinstance(choices, list) else ():
+        for choice in cast("list[Any]", choices) if isinstance(choices, list) and error is None else ():
             if is_object(choice):
                 yield from self._choice(choice, first=first)
 
@@ -141,6 +142,12 @@ class CompletionReader:
     def complete(self) -> bool:
         """Whether the end is certain; a usage report may still follow."""
         return self.finish_reason is not None or self.done
+
+    @property
+    def answered(self) -> bool:
+        """Whether nothing that follows can spoil the answer: it is there and ended well, or the end is marked."""
+        ended = self.finish_reason is not None and stop_reason(self.finish_reason) not in (FAILED, OVERFLOW)
+        return self.done or (ended and not (self.empty and not self._text.written))
 
     @property
     def nothing(self) -> bool:
