@@ -194,6 +194,17 @@ async def test_arguments_that_were_cut_off_are_told_as_such() -> None:
     assert "cut off" in of(played, "tool-input-error")[0].errorText
 
 
+@pytest.mark.parametrize("arguments", ["", " \n", "{}", "null", '""'])
+async def test_a_call_whose_arguments_had_not_begun_when_the_answer_was_cut_off_does_not_run(arguments: str) -> None:
+    tools = FakeTools()
+    cut = call(("c1", "echo", ""), ("c2", "echo", arguments), stop="length")
+    played = await play(FakeModel([cut, say("shorter")]), tools)
+    assert [(refused.toolCallId, "cut off" in refused.errorText) for refused in of(played, "tool-input-error")] == [
+        ("c2", True)
+    ]
+    assert tools.ran == ["c1"]
+
+
 @pytest.mark.parametrize("spent", [100, 101])
 async def test_the_token_budget_ends_the_turn(spent: int) -> None:
     play_one = call(ONE, text="working", usage=Usage(input=spent - 30, output=10))
