@@ -21,7 +21,7 @@ from .kept import KeptFields, bounded
 from .pieces import AnswerPiece, CallPiece, CallStarted, ReasoningPiece, TextPiece, ToolCall
 from .thinking import TextChannel
 from .usage import WRAPPERS, find_report, joined_report, read_usage
-from .written_calls import NotCalls, is_plain, read_written_calls
+from .written_calls import NotCalls, is_plain, read_calls_at_end, read_written_calls
 
 _KNOWN = frozenset(("role", "content", "tool_calls", "function_call", "refusal", "usage", *REASONING_MEMBERS))
 """Members of a delta or a message that are read; all others are kept as they are."""
@@ -80,8 +80,8 @@ class CompletionReader:
         self.progress = 0
         """Events so far that said something."""
         self._kept = KeptFields()
-        self._text = TextChannel(thinking=thinking, calls=tools)
-        self._calls = CallAssembler(names)
+        self._text = TextChannel(thinking=thinking, calls=tools, names=names)
+        self._calls, self._names = CallAssembler(names), names
         self._spoken = self._streamed = False
 
     def feed(self, event: dict[str, Any] | None, name: str = "") -> Iterable[AnswerPiece]:
@@ -249,24 +249,28 @@ class CompletionReader:
             yield piece
 
     def _written_calls(self) -> Iterator[AnswerPiece]:
-        """Yield the calls in a text that is nothing but calls in a model's own notation. Beside calls that the server
-        has read itself, they are the same ones."""
+        """Yield the calls in what was held back as calls in a model's own notation, or at the end of reasoning that has
+        none. Beside calls that the server has read itself, they are the same ones."""
         if self._calls:
             self._text.drop_written()
-        if not self._text.written or self.stop_reason == "length":
-            return
+        elif self.stop_reason != "length":
+            for name, arguments in self._read_written() or read_calls_at_end(self._text.open_reasoning):
+                yield from self._called(self._calls.feed({"function": {"name": name, "arguments": arguments}}))
+
+    def _read_written(self) -> list[tuple[str, str]]:
+        """Return the calls in what was held back, which is no text then. Raises ModelError if one of them is broken."""
+        written, bare = self._text.written, self._text.bare
+        if not written:
+            return []
         try:
-            written = read_written_calls(self._text.written)
+            calls = read_written_calls(written, self._names if bare else None)
         except NotCalls as error:
-            if is_plain(self._text.written):
-                return
-            raise ModelError(
-                f"the model wrote a call as text that cannot be read ({error}): {self._text.written[:_QUOTED]!r}",
-                transient=True,
-            ) from None
+            if is_plain(written, error, bare=bare, behind_text=not self._text.silent):
+                return []
+            words = f"the model wrote a call as text that cannot be read ({error}): {written[:_QUOTED]!r}"
+            raise ModelError(words, transient=True) from None
         self._text.drop_written()
-        for name, arguments in written:
-            yield from self._called(self._calls.feed({"function": {"name": name, "arguments": arguments}}))
+        return calls
 
     def _check_end(self, reason: Literal["failed", "overflow"] | StopReason) -> None:
         """Raise ModelError if the finish reason means that this is no answer."""

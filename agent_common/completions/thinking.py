@@ -2,7 +2,8 @@
 
 Servers without a parser for their model leave its notation in the content. What begins with the tag of reasoning is
 reasoning up to its end; where the prompt has opened the tag, only its end is there. What begins with the notation of a
-call is held back to the end of the answer (`written_calls`). A tag inside the text, as in code that is quoted, stays.
+call, or may be one in JSON, is held back to the end of the answer (`written_calls`), and so is what special tokens of a
+call begin, behind a text too. Any other tag inside the text, as in code that is quoted, stays.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import Literal
 
 from agent_common.line_text import first_visible
 
+from .bare_calls import begins_bare_call
 from .pieces import ReasoningPiece, TextPiece, TextWasReasoning
-from .written_calls import NOTATIONS
+from .written_calls import MARKS, NOTATIONS
 
 TAGS = {
     "<think>": "</think>",
@@ -52,8 +54,10 @@ _OPENINGS = tuple(closing.replace("/", "", 1) for closing in UNOPENED_CLOSINGS)
 _BEGINNINGS_OF_TEXT = (*TAGS, *ANSWER_HEADS, _STRIPPED)
 _BEGINNINGS = (*_BEGINNINGS_OF_TEXT, *NOTATIONS)
 _LONGEST = max(map(len, _BEGINNINGS))
-_MAY_BEGIN = frozenset(beginning[0] for beginning in _BEGINNINGS)
-_ALL_CLOSINGS = (*TAGS.values(), *_NEXT_CHANNELS, *_NEXT_STRIPPED)
+_MAY_BEGIN = frozenset((*(beginning[0] for beginning in _BEGINNINGS), "{", "`"))
+_MARK = re.compile("|".join(map(re.escape, MARKS)))
+_CLOSING_OR_MARK = re.compile(f"{_UNOPENED_CLOSING.pattern}|{_MARK.pattern}")
+_ALL_CLOSINGS = (*TAGS.values(), *_NEXT_CHANNELS, *_NEXT_STRIPPED, *MARKS)
 _LONGEST_END = max(map(len, _ALL_CLOSINGS))
 _MAY_CLOSE = frozenset(end[0] for end in _ALL_CLOSINGS)
 
@@ -65,12 +69,14 @@ Reading = Generator[TextEvent, None, str]
 class TextChannel:
     """The content of one answer, piece by piece."""
 
-    def __init__(self, *, thinking: bool = False, calls: bool = True) -> None:
+    def __init__(self, *, thinking: bool = False, calls: bool = True, names: frozenset[str] = frozenset()) -> None:
         """`thinking`: the answer begins inside reasoning, as this model's prompt opens the tag. `calls`: whether it may
-        hold written calls."""
+        hold written calls. `names`: those of the tools, by which calls in JSON are known."""
         self._state: Literal["start", "text", "thinking", "call"] = "thinking" if thinking else "start"
         self._closings = UNOPENED_CLOSINGS if thinking else ()
-        self._calls = calls
+        self._calls, self._names = calls, names
+        self.bare = False
+        """Whether what is held as calls begins as JSON."""
         self._held = ""
         """What cannot be told yet: blanks and a part of a tag."""
         self._call: list[str] = []
@@ -94,6 +100,11 @@ class TextChannel:
     def written(self) -> str:
         """What may be calls in a model's own notation; empty if there are none."""
         return "".join(self._call) if self._state == "call" else ""
+
+    @property
+    def open_reasoning(self) -> str:
+        """The reasoning, if it has no end and nothing was said."""
+        return "" if self._state != "thinking" or self._spoken else "".join((*self._thought, self._held))
 
     def passes(self, piece: str) -> bool:
         """Return whether a piece is text and nothing else, as nearly all are. It counts as said then."""
@@ -152,7 +163,12 @@ class TextChannel:
         if begun and begun[0] not in _MAY_BEGIN:  # nearly all
             self._state = "text"
             return begun if self._blocks else piece
-        may_begin = not begun or (len(begun) < _LONGEST and any(tag.startswith(begun) for tag in self._beginnings))
+        bare = begins_bare_call(begun, self._names) if self._calls and self._names else False
+        may_begin = (
+            not begun
+            or bare is None
+            or (len(begun) < _LONGEST and any(tag.startswith(begun) for tag in self._beginnings))
+        )
         if may_begin and len(piece) < MAX_BLANKS:
             self._held = piece
             return ""
@@ -165,8 +181,8 @@ class TextChannel:
             self._state, self._closings, self._may_close_unopened = "thinking", _NEXT_STRIPPED, False
             self._head = _STRIPPED
             return begun[len(_STRIPPED) :]
-        if self._calls and begun.startswith(NOTATIONS):
-            self._state = "call"
+        if self._calls and (bare or begun.startswith(NOTATIONS)):
+            self._state, self.bare = "call", bool(bare)
             return begun
         self._state = "text"
         for head in ANSWER_HEADS:
@@ -197,37 +213,53 @@ class TextChannel:
         self._call_size += len(piece)
         if self._call_size <= MAX_HELD:
             return ""
-        piece, self._state = self.written, "text"
+        piece, self._state, self._calls = self.written, "text", False
         self._call.clear()
         return piece
 
     def _text(self, piece: str) -> Reading:
-        if self._may_close_unopened:
-            after = 0
-            for closing in _UNOPENED_CLOSING.finditer(piece):
-                self._read_quotes(piece[after : closing.start()])
-                after = closing.start()
-                if not self._quotes.around(closing[0]):
-                    if (
-                        self.silent and first_visible(piece[:after]) is None
-                    ):  # the reasoning came in a member of its own
-                        self._state, self._may_close_unopened, self._blocks = "start", False, 1
-                        return piece[closing.end() :]
+        signs, ends = self._signs
+        after = 0
+        for sign in signs.finditer(piece) if signs else ():
+            self._read_quotes(piece[after : sign.start()])
+            after = sign.start()
+            if sign[0] in MARKS:
+                if not self._quotes.in_code:
                     yield from self._say(piece[:after])
-                    yield TextWasReasoning()
-                    self._thought, self._spoken = self._spoken, []
-                    self._state, self._may_close_unopened, self._blocks = "start", False, 1
-                    self.thought_before_text = True
-                    return piece[closing.end() :]
-            cut = _safe_length(piece, UNOPENED_CLOSINGS)
-            self._held = piece[cut:]
-            piece = piece[:cut]
-            self._read_quotes(piece[after:])
-            yield from self._say(piece)
-            self._quotes_read = len(self._spoken)
-            return ""
+                    self._state, self.bare = "call", False
+                    return piece[after:]
+            elif not self._quotes.around(sign[0]):
+                yield from self._end_unopened(piece[:after])
+                return piece[sign.end() :]
+        cut = _safe_length(piece, ends)
+        self._held = piece[cut:]
+        piece = piece[:cut]
+        self._read_quotes(piece[after:])
         yield from self._say(piece)
+        self._quotes_read = len(self._spoken)
         return ""
+
+    @property
+    def _signs(self) -> tuple[re.Pattern[str] | None, tuple[str, ...]]:
+        """What is looked for inside a text, as a pattern and as texts."""
+        if self._may_close_unopened:
+            return (
+                (_CLOSING_OR_MARK, (*UNOPENED_CLOSINGS, *MARKS))
+                if self._calls
+                else (_UNOPENED_CLOSING, UNOPENED_CLOSINGS)
+            )
+        return (_MARK, MARKS) if self._calls else (None, ())
+
+    def _end_unopened(self, before: str) -> Iterator[TextEvent]:
+        """Take the text so far for reasoning: its end has come, behind this piece, and none had begun it."""
+        self._state, self._may_close_unopened, self._blocks = "start", False, 1
+        if self.silent and first_visible(before) is None:  # the reasoning came in a member of its own
+            return
+        yield from self._say(before)
+        yield TextWasReasoning()
+        self._thought, self._spoken = self._spoken, []
+        self._quotes, self._quotes_read = _Quotes(), 0
+        self.thought_before_text = True
 
     def _read_quotes(self, text: str) -> None:
         """Go on with what was said since, and this text behind it. Each is read once, however many ends come."""
@@ -259,17 +291,17 @@ class _Quotes:
     """What a text so far says of quoting: an end of reasoning is only spoken of in code, or behind a beginning."""
 
     def __init__(self) -> None:
-        self._in_code = False
+        self.in_code = False
         self._opened: set[str] = set()
         self._tail = ""
 
     def read(self, text: str) -> None:
         """Go on with the next piece of the text."""
-        self._in_code ^= text.count("`") % 2 == 1
+        self.in_code ^= text.count("`") % 2 == 1
         seen = self._tail + text
         self._opened.update(opening for opening in _OPENINGS if opening in seen)
         self._tail = seen[-_LONGEST_END:]
 
     def around(self, closing: str) -> bool:
         """Whether an end of reasoning that comes next is quoted."""
-        return self._in_code or closing.replace("/", "", 1) in self._opened
+        return self.in_code or closing.replace("/", "", 1) in self._opened

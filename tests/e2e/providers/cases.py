@@ -103,7 +103,20 @@ def other_forms() -> list[Case]:
             _form(a12, f"raw-{at}", [_delta(content="a\N{ESCAPE}b")], {"text": text}, raw)
             for at, (raw, text) in enumerate((("\x1b", "a\x1bb"), (r"\d", r"a\db"), ("\t", "a\tb")))
         ),
-        _form(b16, "tags", [_delta(content=f"<tool_call>{json.dumps(written)}</tool_call>")], b16.want),
+        *(
+            _form(b16, name, [_delta(content=text[:9]), _delta(content=text[9:])], {"calls": [written], "text": said})
+            for name, text, said in (
+                ("tags", f"<tool_call>{json.dumps(written)}</tool_call>", ""),
+                ("bare", json.dumps(written), ""),
+                ("fenced", f"```json\n{json.dumps(written)}\n```", ""),
+                ("in-reasoning", f"<think>I must.<tool_call>{json.dumps(written)}</tool_call>", ""),
+                (
+                    "behind-prose",
+                    f"I must.<|channel|>commentary to=functions.read{json.dumps(written['arguments'])}",
+                    "I must.",
+                ),
+            )
+        ),
         _form(
             c08,
             "unclosed",

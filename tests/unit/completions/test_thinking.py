@@ -153,6 +153,7 @@ def test_a_model_that_is_known_to_begin_inside_reasoning_shows_none_of_it_as_tex
         '<toolcall>{"name": "read", "arguments": {"path": "a.txt"}}</toolcall>',
         '<|python_start|>{"name": "read", "parameters": {"path": "a.txt"}}<|python_end|>',
         'assistantcommentary to=functions.read json{"path": "a.txt"}',
+        f'<|start|>assistant to=functions.read<|channel|>commentary json{SAYS}{{"path": "a.txt"}}',
     ],
 )
 @pytest.mark.parametrize("before", ["", "\n\n", "<think>hm</think>\n"])
