@@ -123,6 +123,15 @@ def other_forms() -> list[Case]:
             [_delta(content="<think>\nI must.\n"), _delta(tool_calls=[read])],
             {"text": "", "reasoning": "I must.", "calls": [written]},
         ),
+        _form(
+            b16,
+            "announced",
+            [
+                _delta(content="I will read it."),
+                {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]},
+            ],
+            {"retried_once": True},
+        ),
         _form(e07, "quota", [{"choices": [], "error": no_credits}], {"error": {"code": "model_quota", **final}}),
         _form(e07, "key", [{"choices": [], "error": wrong_key}], {"error": {"code": "model_auth", **final}}),
         *(

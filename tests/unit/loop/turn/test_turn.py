@@ -14,7 +14,7 @@ from agent_runtime.errors import ModelError
 from agent_runtime.loop import TurnLimits, UsageBudget
 from agent_runtime.loop.turn.model_call import LEAST_PIECE, MAX_ANSWER_BYTES, _PartialAnswer
 from agent_runtime.loop.turn.repeat_guard import STOP_AT, WARN_AT
-from agent_runtime.loop.turn.turn import LAST_STEP_TEXT
+from agent_runtime.loop.turn.turn import LAST_STEP_TEXT, MISSING_CALL_TEXT
 from agent_runtime.mediation import ChannelGate
 from agent_runtime.ports import (
     Completion,
@@ -182,6 +182,24 @@ async def test_arguments_that_are_no_object_are_told_as_they_are(arguments: str,
     played = await play(FakeModel([call(("c1", "echo", arguments)), say("sorry")]))
     told = of(played, "tool-input-error")[0].errorText
     assert told == f"the arguments must be one JSON object, not {shown}: name the parameters"
+
+
+@pytest.mark.parametrize("again", [call(ONE), say("It is 4."), say("I will read it.", stop="tool-calls")])
+async def test_an_answer_that_announces_a_call_without_one_is_asked_once_more(again: Any) -> None:
+    model = FakeModel([say("I will read it.", stop="tool-calls"), again])
+    played = await play(model)
+    assert [chunk.data["text"] for chunk in of(played, NOTICE)] == [MISSING_CALL_TEXT]
+    assert MISSING_CALL_TEXT in json.loads(model.requests[1][1][-1])["content"]
+    assert len(model.requests) == (3 if again[-1].calls else 2)
+    assert outcome(played) == ("complete", "stop", None, None)
+
+
+@pytest.mark.parametrize(("steps", "tools_off"), [(1, True), (2, False)])
+async def test_a_call_is_only_asked_for_where_tools_are_on(steps: int, tools_off: bool) -> None:
+    model = FakeModel([say("I will read it.", stop="tool-calls"), say("It is 4.")])
+    played = await play(model, turn=limited(steps=steps))
+    assert len(model.requests) == (1 if tools_off else 2)
+    assert outcome(played)[:3] == ("complete", "stop", None)
 
 
 async def test_a_good_call_forgives_a_broken_one() -> None:
