@@ -32,9 +32,13 @@ TAGS = {
     "<|channel|>analysis<|message|>": "<|end|>",
     "<|start|>assistant<|channel|>analysis<|message|>": "<|end|>",
 }
-ANSWER_HEADS = ("<|channel|>final<|message|>", "<|start|>assistant<|channel|>final<|message|>", "assistantfinal")
+ANSWER_HEADS = (
+    *("<|channel|>final<|message|>", "<|start|>assistant<|channel|>final<|message|>"),
+    *("<|channel|>commentary<|message|>", "<|start|>assistant<|channel|>commentary<|message|>"),
+    "assistantfinal",
+)
 """What only says that the answer follows."""
-_NEXT_CHANNELS = (*ANSWER_HEADS[:2], "<|channel|>commentary to=", "<|start|>assistant<|channel|>commentary")
+_NEXT_CHANNELS = (*ANSWER_HEADS[:2], "<|channel|>commentary", "<|start|>assistant<|channel|>commentary")
 """What ends reasoning in a channel, too, and is read after it."""
 _STRIPPED = "analysis"
 _IS_STRIPPED = re.compile(rf"{_STRIPPED}(?=[^\W\d_a-z])")
@@ -181,13 +185,13 @@ class TextChannel:
             self._state, self._closings, self._may_close_unopened = "thinking", _NEXT_STRIPPED, False
             self._head = _STRIPPED
             return begun[len(_STRIPPED) :]
-        if self._calls and (bare or begun.startswith(NOTATIONS)):
-            self._state, self.bare = "call", bool(bare)
-            return begun
         self._state = "text"
         for head in ANSWER_HEADS:
             if begun.startswith(head):
                 return begun[len(head) :]
+        if self._calls and (bare or begun.startswith(NOTATIONS)):
+            self._state, self.bare = "call", bool(bare)
+            return begun
         return begun if self._blocks else piece
 
     @property

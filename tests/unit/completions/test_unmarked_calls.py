@@ -177,6 +177,16 @@ def test_special_tokens_that_are_spoken_of_are_text(said: str, size: int) -> Non
     assert (found.text, found.calls) == (said, [])
 
 
+@pytest.mark.parametrize("head", ["<|channel|>commentary", "<|start|>assistant<|channel|>commentary"])
+@pytest.mark.parametrize("thought", ["", f"<|channel|>analysis{SAYS}hm<|end|>", f"<|channel|>analysis{SAYS}hm"])
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_what_is_said_before_a_call_in_its_channel_is_text(head: str, thought: str, size: int) -> None:
+    said = f"{thought}{head}{SAYS}I must.<|end|><|start|>assistant{COMMENTARY}"
+    found = asked(said, size)
+    assert (found.text, found.reasoning, called(found)) == ("I must.", "hm" if thought else "", READ)
+    assert asked(f"{thought}{head}{SAYS}It is 4.", size).text == "It is 4."
+
+
 def test_a_call_behind_prose_that_its_server_has_read_too_is_one() -> None:
     structured = call(index=0, id="c1", name="read", arguments='{"path": "a.txt"}')
     found = read(stream({"content": f"Reading.{KIMI}"}, structured, finish="tool_calls"))
