@@ -57,7 +57,7 @@ def clean_name(name: str) -> str:
 class _Call:
     id: str = ""
     name: str = ""
-    said: str = ""
+    raw_name: str = ""
     """The name as it came, with a model's own marks."""
     pieces: list[str] = field(default_factory=list[str])
     kept: KeptFields = field(default_factory=KeptFields)
@@ -87,8 +87,8 @@ class _Call:
         """Take the name, a further piece of it, or all of it again, which some providers send as it grows. Once the
         arguments have begun, it is whole."""
         if not self.name or not (self.pieces or clean_name(piece) == self.name):
-            self.said = piece if piece.startswith(self.said) else self.said + piece
-            self.name = clean_name(self.said)
+            self.raw_name = piece if piece.startswith(self.raw_name) else self.raw_name + piece
+            self.name = clean_name(self.raw_name)
 
     def add(self, piece: str) -> None:
         """Take a piece of the arguments, or all of them again, which some providers send as they grow."""
@@ -227,7 +227,7 @@ def _continues(last: _Call | None, given: str, name: str, piece: str) -> bool:
     begins = bool(piece) and not given and not last.pieces
     if clean_name(name) == last.name:
         return begins or last.broken_off
-    return not (given or piece or last.pieces) and (bool(last.id) or name.startswith(last.said))
+    return not (given or piece or last.pieces) and (bool(last.id) or name.startswith(last.raw_name))
 
 
 def _goes_on(last: _Call, given: str, name: str, piece: str) -> bool:

@@ -259,13 +259,13 @@ class CompletionReader:
 
     def _read_written(self) -> list[tuple[str, str]]:
         """Return the calls in what was held back, which is no text then. Raises ModelError if one of them is broken."""
-        written, bare = self._text.written, self._text.bare
+        written, unmarked = self._text.written, self._text.unmarked
         if not written:
             return []
         try:
-            calls = read_written_calls(written, self._names if bare else None)
+            calls = read_written_calls(written, self._names if unmarked else None)
         except NotCalls as error:
-            if is_plain(written, error, bare=bare, behind_text=not self._text.silent):
+            if is_plain(written, error, unmarked=unmarked, behind_text=not self._text.silent):
                 return []
             words = f"the model wrote a call as text that cannot be read ({error}): {written[:_QUOTED]!r}"
             raise ModelError(words, transient=True) from None

@@ -14,8 +14,8 @@ from typing import Literal
 
 from agent_common.line_text import first_visible
 
-from .bare_calls import begins_bare_call
 from .pieces import ReasoningPiece, TextPiece, TextWasReasoning
+from .unmarked_calls import begins_unmarked_call
 from .written_calls import MARKS, NOTATIONS
 
 TAGS = {
@@ -79,7 +79,7 @@ class TextChannel:
         self._state: Literal["start", "text", "thinking", "call"] = "thinking" if thinking else "start"
         self._closings = UNOPENED_CLOSINGS if thinking else ()
         self._calls, self._names = calls, names
-        self.bare = False
+        self.unmarked = False
         """Whether what is held as calls begins as JSON."""
         self._held = ""
         """What cannot be told yet: blanks and a part of a tag."""
@@ -167,10 +167,10 @@ class TextChannel:
         if begun and begun[0] not in _MAY_BEGIN:  # nearly all
             self._state = "text"
             return begun if self._blocks else piece
-        bare = begins_bare_call(begun, self._names) if self._calls and self._names else False
+        unmarked = begins_unmarked_call(begun, self._names) if self._calls and self._names else False
         may_begin = (
             not begun
-            or bare is None
+            or unmarked is None
             or (len(begun) < _LONGEST and any(tag.startswith(begun) for tag in self._beginnings))
         )
         if may_begin and len(piece) < MAX_BLANKS:
@@ -189,8 +189,8 @@ class TextChannel:
         for head in ANSWER_HEADS:
             if begun.startswith(head):
                 return begun[len(head) :]
-        if self._calls and (bare or begun.startswith(NOTATIONS)):
-            self._state, self.bare = "call", bool(bare)
+        if self._calls and (unmarked or begun.startswith(NOTATIONS)):
+            self._state, self.unmarked = "call", bool(unmarked)
             return begun
         return begun if self._blocks else piece
 
@@ -222,7 +222,7 @@ class TextChannel:
         return piece
 
     def _text(self, piece: str) -> Reading:
-        signs, ends = self._signs
+        signs, marks = self._signs
         after = 0
         for sign in signs.finditer(piece) if signs else ():
             self._read_quotes(piece[after : sign.start()])
@@ -230,12 +230,12 @@ class TextChannel:
             if sign[0] in MARKS:
                 if not self._quotes.in_code:
                     yield from self._say(piece[:after])
-                    self._state, self.bare = "call", False
+                    self._state, self.unmarked = "call", False
                     return piece[after:]
             elif not self._quotes.around(sign[0]):
                 yield from self._end_unopened(piece[:after])
                 return piece[sign.end() :]
-        cut = _safe_length(piece, ends)
+        cut = _safe_length(piece, marks)
         self._held = piece[cut:]
         piece = piece[:cut]
         self._read_quotes(piece[after:])

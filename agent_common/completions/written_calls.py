@@ -12,8 +12,8 @@ from typing import Any, cast
 from ..json_reader import JsonRefused, check_cost, read_json
 from ..protocol import is_object
 from .arguments import ARGUMENT_LIMITS
-from .bare_calls import ARGUMENT_MEMBERS, NAME_MEMBERS, is_broken_call
 from .calls import clean_name
+from .unmarked_calls import ARGUMENT_MEMBERS, NAME_MEMBERS, is_broken_call
 
 _ALSO_IN_XML = ("<tools>", "<function_call>")
 """Tags that an answer of another kind may begin with."""
@@ -117,10 +117,11 @@ def read_calls_at_end(text: str) -> list[tuple[str, str]]:
     return []
 
 
-def is_plain(text: str, why: NotCalls, *, bare: bool, behind_text: bool) -> bool:
+def is_plain(text: str, why: NotCalls, *, unmarked: bool, behind_text: bool) -> bool:
     """Return whether a text that is not calls is an answer, and no call that went wrong: JSON of another kind, one in
-    XML, or about the marks of calls. It names no tool. `bare`: it begins as JSON. `behind_text`: as a mark there."""
-    if bare:
+    XML, or about the marks of calls. It names no tool. `unmarked`: it begins as JSON. `behind_text`: with a mark
+    there."""
+    if unmarked:
         return not (isinstance(why, BrokenCall) and is_broken_call(text))
     return (behind_text or text.startswith(_ALSO_IN_XML)) and not _NAMES_A_TOOL.search(text)
 

@@ -24,7 +24,7 @@ _BROKEN_CALL = re.compile(
 )
 
 
-def begins_bare_call(text: str, names: frozenset[str]) -> bool | None:
+def begins_unmarked_call(text: str, names: frozenset[str]) -> bool | None:
     """Return whether a text begins as a call of one of these tools does; None if that is not known yet."""
     first = _FIRST_MEMBER.match(text)
     if first is None:
