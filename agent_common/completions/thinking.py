@@ -246,13 +246,9 @@ class TextChannel:
     @property
     def _signs(self) -> tuple[re.Pattern[str] | None, tuple[str, ...]]:
         """What is looked for inside a text, as a pattern and as texts."""
-        if self._may_close_unopened:
-            return (
-                (_CLOSING_OR_MARK, (*UNOPENED_CLOSINGS, *MARKS))
-                if self._calls
-                else (_UNOPENED_CLOSING, UNOPENED_CLOSINGS)
-            )
-        return (_MARK, MARKS) if self._calls else (None, ())
+        if not self._calls:
+            return (_UNOPENED_CLOSING, UNOPENED_CLOSINGS) if self._may_close_unopened else (None, ())
+        return (_CLOSING_OR_MARK, (*UNOPENED_CLOSINGS, *MARKS)) if self._may_close_unopened else (_MARK, MARKS)
 
     def _end_unopened(self, before: str) -> Iterator[TextEvent]:
         """Take the text so far for reasoning: its end has come, behind this piece, and none had begun it."""
