@@ -64,7 +64,7 @@ def mend_arguments(text: str) -> dict[str, Any] | None:
     stripped = _without_fence(text.strip())
     if stripped in ("", "null", "None", '""', "[]"):
         return {}
-    escaped = _STRING.sub(_mended_string, stripped)
+    escaped = mend_escapes(stripped)
     for candidate in (stripped, escaped, _LITERAL.sub(_as_json, escaped)):
         try:
             check_cost(candidate.encode(errors="replace"), ARGUMENT_LIMITS)
@@ -82,6 +82,11 @@ def mend_arguments(text: str) -> dict[str, Any] | None:
         if isinstance(value, str) and value.strip()[:1] in ("{", ""):
             return mend_arguments(value) if value != text else None
     return None
+
+
+def mend_escapes(text: str) -> str:
+    """Return a JSON text with the escapes in its strings that JSON does not know as a backslash and what follows it."""
+    return _STRING.sub(_mended_string, text)
 
 
 def replace_lone_surrogates(text: str) -> str:

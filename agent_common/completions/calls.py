@@ -57,6 +57,8 @@ def clean_name(name: str) -> str:
 class _Call:
     id: str = ""
     name: str = ""
+    raw_name: str = ""
+    """The name as it came, with a model's own marks."""
     pieces: list[str] = field(default_factory=list[str])
     kept: KeptFields = field(default_factory=KeptFields)
     started: bool = False
@@ -81,6 +83,13 @@ class _Call:
         """Whether arguments have begun and are not complete."""
         return bool(self.pieces) and not self.complete
 
+    def add_name(self, piece: str) -> None:
+        """Take the name, a further piece of it, or all of it again, which some providers send as it grows. Once the
+        arguments have begun, it is whole."""
+        if not self.name or not (self.pieces or clean_name(piece) == self.name):
+            self.raw_name = piece if piece.startswith(self.raw_name) else self.raw_name + piece
+            self.name = clean_name(self.raw_name)
+
     def add(self, piece: str) -> None:
         """Take a piece of the arguments, or all of them again, which some providers send as they grow."""
         if piece.lstrip().startswith("{") and self.complete:
@@ -101,7 +110,9 @@ class _Call:
 class CallAssembler:
     """Collects the calls of one answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: frozenset[str] = frozenset()) -> None:
+        """`names`: those of the tools that may be called, if they are known."""
+        self._names = names
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
         self._by_id: dict[str, _Call] = {}
@@ -111,8 +122,8 @@ class CallAssembler:
         return bool(self._calls)
 
     def feed(self, delta: dict[str, Any], *, whole: bool = False) -> Iterator[CallStarted | CallPiece]:
-        """Take one piece of a call, or a `whole` one. A call starts when its id and its name are known, at the latest
-        in `finish`."""
+        """Take one piece of a call, or a `whole` one. A call starts when its id and the whole of its name are known, at
+        the latest in `finish`."""
         function = delta.get("function")
         function = _parsed(function) if isinstance(function, str) and function.startswith("{") else function
         function = function if is_object(function) else delta
@@ -120,12 +131,13 @@ class CallAssembler:
         arguments = next((function[name] for name in _ARGUMENTS if function.get(name) is not None), None)
         piece = _text(arguments) if arguments is None or isinstance(arguments, str) else json.dumps(arguments)
         name, given, piece = map(replace_lone_surrogates, (name, given, piece))
+        known = len(self._calls)
         call = self._add(given) if whole else self._owner(_number(delta.get("index")), given, name, piece)
         if given and not call.id:
             call.id = given
             self._by_id.setdefault(given, call)
-        if name and not call.name:
-            call.name = clean_name(name)
+        if name:
+            call.add_name(name)
         if name and given:
             call.ids_vary |= given != (call.given or given)
             call.given = given
@@ -133,11 +145,12 @@ class CallAssembler:
             _keep_fields(call, delta, function)
         if piece:
             call.add(piece)
+        for earlier in self._calls[:-1] if len(self._calls) > known else ():
+            yield from self._start_if_known(earlier)
         if call.started:
-            if piece:
-                yield CallPiece(call.id, piece)
-        elif call.id and call.name:
-            yield from self._start(call)
+            yield from (CallPiece(call.id, piece),) if piece else ()
+        elif whole or call.pieces or self._is_whole(call.name):
+            yield from self._start_if_known(call)
 
     def finish(self) -> Iterator[CallStarted | CallPiece]:
         """Start the calls that have no id or no name."""
@@ -148,6 +161,14 @@ class CallAssembler:
 
     def calls(self) -> tuple[ToolCall, ...]:
         return tuple(ToolCall(call.id, call.name, _arguments(call.pieces), call.kept.fields) for call in self._calls)
+
+    def _is_whole(self, name: str) -> bool:
+        """Whether a name without arguments behind it is that of a tool, and no other tool's name goes on from it."""
+        return [known for known in self._names if known.startswith(name)] == [name]
+
+    def _start_if_known(self, call: _Call) -> Iterator[CallStarted | CallPiece]:
+        if call.id and call.name and not call.started:
+            yield from self._start(call)
 
     def _start(self, call: _Call) -> Iterator[CallStarted | CallPiece]:
         call.started = True
@@ -204,7 +225,9 @@ def _continues(last: _Call | None, given: str, name: str, piece: str) -> bool:
     if last is None or not last.name:
         return last is not None
     begins = bool(piece) and not given and not last.pieces
-    return clean_name(name) == last.name and (begins or last.broken_off)
+    if clean_name(name) == last.name:
+        return begins or last.broken_off
+    return not (given or piece or last.pieces) and (bool(last.id) or name.startswith(last.raw_name))
 
 
 def _goes_on(last: _Call, given: str, name: str, piece: str) -> bool:

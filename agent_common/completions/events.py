@@ -15,13 +15,10 @@ from typing import Any, Literal, cast
 from pydantic_core import to_json
 
 from ..errors import ModelError
-from ..json_reader import JsonLimits, JsonRefused, read_json
 from ..protocol import is_object
+from .damaged_json import MAX_LINE_BYTES, is_json, read_damaged
 from .whole_object import DocumentEnd, WholeObject, without_comments
 
-MAX_LINE_BYTES = 8 * 1024 * 1024
-"""Maximum bytes of one line, and of a document."""
-_DOCUMENT_LIMITS = JsonLimits(max_bytes=MAX_LINE_BYTES, max_values=100_000, refuse_ambiguous=False)
 _QUOTED = 300
 _READ = ("", "error", "message")
 """Names of events whose data must be JSON. The data of an event with another name is passed over if it is not."""
@@ -86,7 +83,7 @@ class EventSplitter:
             yield from _documents(rest, self._document_end.at)
             return
         for line in (rest, b"") if rest or self._data else ():
-            yield from (text for text in self._line(line) if text == DONE or _is_json(text))  # a part is none
+            yield from (text for text in self._line(line) if text == DONE or is_json(text))  # a part is none
 
     def _sniff(self, data: bytes) -> bytes:
         """Decide by the first visible byte. Returns the bytes to read; none while there is no such byte."""
@@ -124,14 +121,14 @@ class EventSplitter:
             self.other += line[:_QUOTED] + b"\n"
 
     def _data_line(self, text: bytes) -> Iterator[bytes]:
-        if b"}data:" in text and not _is_json(text):  # some leave out the line breaks between events
+        if b"}data:" in text and not is_json(text):  # some leave out the line breaks between events
             for one in _GLUED.split(text):
                 yield from self._data_line(one.strip())
         elif not self._data and text.endswith((b"}", b"]")):
             yield text
         elif text or self._data:
             self._add_data(text)
-            if text.endswith(b"}") and self._object.closed and _is_json(b"\n".join(self._data)):
+            if text.endswith(b"}") and self._object.closed and is_json(b"\n".join(self._data)):
                 yield from self._complete_event()
 
     def _complete_event(self) -> Iterator[bytes]:
@@ -180,7 +177,7 @@ def _documents(body: bytes, end: int) -> Iterator[bytes]:
         body = body.strip()
         if body.endswith(DONE):
             body = body.removesuffix(DONE).rstrip().removesuffix(b"data:").rstrip()
-        if _is_json(body) or b"\n" not in body:
+        if is_json(body) or b"\n" not in body:
             yield from _pieces(body)
             return
     for each in body.splitlines():  # one document a line
@@ -193,18 +190,9 @@ def _pieces(document: bytes) -> Iterator[bytes]:
     """Yield the elements of a document that is a list of the pieces of an answer; any other document as it is."""
     elements: object = None
     if document.startswith(b"["):
-        with suppress(JsonRefused):
-            elements = read_json(document, _DOCUMENT_LIMITS)
+        with suppress(ValueError):
+            elements = read_damaged(document)
     if isinstance(elements, list) and any(is_object(one) and "choices" in one for one in cast("list[Any]", elements)):
         yield from map(to_json, cast("list[Any]", elements))
     else:
         yield document
-
-
-def _is_json(text: bytes) -> bool:
-    """Return whether the text is one document. One that is too costly to read is: its reader says so."""
-    try:
-        read_json(text, _DOCUMENT_LIMITS)
-    except JsonRefused as refused:
-        return refused.code not in ("invalid_json", "invalid_utf8")
-    return True

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, cast
 
 from pydantic_core import from_json  # noqa: TID251  reads small events only
 
 from ..errors import ModelError
-from ..json_reader import JsonLimits, JsonRefused, check_cost, read_json
+from ..json_reader import read_json
 from ..protocol import Usage, is_object
 from . import failures
-from .arguments import replace_lone_surrogates
 from .calls import CallAssembler
 from .content import REASONING_MEMBERS, called_in, detailed_reasoning, flatten, reasoning_of
+from .damaged_json import EVENT_LIMITS, read_damaged
 from .error_places import error_in
-from .events import DONE, MAX_LINE_BYTES
+from .events import DONE
 from .finish_reasons import FAILED, NOT_YET, OVERFLOW, StopReason, stop_reason
 from .kept import KeptFields, bounded
 from .pieces import AnswerPiece, CallPiece, CallStarted, ReasoningPiece, TextPiece, ToolCall
 from .thinking import TextChannel
 from .usage import WRAPPERS, find_report, joined_report, read_usage
-from .written_calls import NotCalls, is_plain, read_written_calls
+from .written_calls import NotCalls, is_plain, read_calls_at_end, read_written_calls
 
-EVENT_LIMITS = JsonLimits(max_bytes=MAX_LINE_BYTES, max_values=100_000, refuse_ambiguous=False)
 _KNOWN = frozenset(("role", "content", "tool_calls", "function_call", "refusal", "usage", *REASONING_MEMBERS))
 """Members of a delta or a message that are read; all others are kept as they are."""
 _DONE_TEXTS = (DONE, b'"%b"' % DONE)
@@ -43,8 +41,8 @@ def read_event(text: bytes) -> dict[str, Any] | None:
         # A byte holds at most one value, and the parser limits nesting itself: small events need no prior count.
         small = len(text) <= EVENT_LIMITS.max_values
         event: Any = from_json(text, allow_inf_nan=False) if small else read_json(text, EVENT_LIMITS)
-    except ValueError as refusal:
-        event = _parse_mended(text, refusal)
+    except ValueError:
+        event = _read_damaged(text)
     return cast("dict[str, Any]", event) if type(event) is dict else _other_event(event, text)
 
 
@@ -64,9 +62,11 @@ def _other_event(event: Any, text: bytes) -> dict[str, Any]:
 class CompletionReader:
     """Collects one answer. `feed` its events, then `finish`, then read what it was."""
 
-    def __init__(self, sent: int, *, thinking: bool = False, tools: bool = True) -> None:
+    def __init__(
+        self, sent: int, *, thinking: bool = False, tools: bool = True, names: frozenset[str] = frozenset()
+    ) -> None:
         """`sent`: bytes of the request, for providers that report no usage. `thinking`: the model is known to begin
-        inside reasoning, without a mark. `tools`: whether it was offered tools."""
+        inside reasoning, without a mark. `tools`: whether it was offered tools. `names`: theirs, if they are known."""
         self._sent = sent
         self.received = 0
         """Characters of the answer so far."""
@@ -80,8 +80,8 @@ class CompletionReader:
         self.progress = 0
         """Events so far that said something."""
         self._kept = KeptFields()
-        self._text = TextChannel(thinking=thinking, calls=tools)
-        self._calls = CallAssembler()
+        self._text = TextChannel(thinking=thinking, calls=tools, names=names)
+        self._calls, self._names = CallAssembler(names), names
         self._spoken = self._streamed = False
 
     def feed(self, event: dict[str, Any] | None, name: str = "") -> Iterable[AnswerPiece]:
@@ -118,14 +118,15 @@ class CompletionReader:
     def _event(self, event: dict[str, Any], name: str) -> Iterator[AnswerPiece]:
         if "choices" not in event:
             event = _unwrapped(event)
-        if not self.done and (error := error_in(event, name)) is not None:
+        error = error_in(event, name)
+        if error is not None and not self.answered:
             raise failures.from_event(error)
         if (event.get("usage") or "x_groq" in event) and (report := find_report(event)):
             self.report = joined_report(self.report, report)
         if isinstance(model := event.get("model"), str) and model:
             self.model = model
         choices, first = event.get("choices"), not self._spoken
-        for choice in cast("list[Any]", choices) if isinstance(choices, list) else ():
+        for choice in cast("list[Any]", choices) if isinstance(choices, list) and error is None else ():
             if is_object(choice):
                 yield from self._choice(choice, first=first)
 
@@ -134,13 +135,19 @@ class CompletionReader:
         if self.finish_reason is not None and (stop_reason(self.finish_reason) in (FAILED, OVERFLOW)):
             self._check_end(stop_reason(self.finish_reason))
         yield from self._written_calls()
-        yield from self._text.finish(as_text=True)
+        yield from self._text.finish(called=bool(self._calls), cut_off=self.stop_reason == "length")
         yield from self._calls.finish()
 
     @property
     def complete(self) -> bool:
         """Whether the end is certain; a usage report may still follow."""
         return self.finish_reason is not None or self.done
+
+    @property
+    def answered(self) -> bool:
+        """Whether nothing that follows can spoil the answer: it is there and ended well, or the end is marked."""
+        ended = self.finish_reason is not None and stop_reason(self.finish_reason) not in (FAILED, OVERFLOW)
+        return self.done or (ended and not (self.empty and not self._text.written))
 
     @property
     def nothing(self) -> bool:
@@ -242,24 +249,28 @@ class CompletionReader:
             yield piece
 
     def _written_calls(self) -> Iterator[AnswerPiece]:
-        """Yield the calls in a text that is nothing but calls in a model's own notation. Beside calls that the server
-        has read itself, they are the same ones."""
+        """Yield the calls in what was held back as calls in a model's own notation, or at the end of reasoning that has
+        none. Beside calls that the server has read itself, they are the same ones."""
         if self._calls:
             self._text.drop_written()
-        if not self._text.written or self.stop_reason == "length":
-            return
+        elif self.stop_reason != "length":
+            for name, arguments in self._read_written() or read_calls_at_end(self._text.open_reasoning):
+                yield from self._called(self._calls.feed({"function": {"name": name, "arguments": arguments}}))
+
+    def _read_written(self) -> list[tuple[str, str]]:
+        """Return the calls in what was held back, which is no text then. Raises ModelError if one of them is broken."""
+        written, unmarked = self._text.written, self._text.unmarked
+        if not written:
+            return []
         try:
-            written = read_written_calls(self._text.written)
+            calls = read_written_calls(written, self._names if unmarked else None)
         except NotCalls as error:
-            if is_plain(self._text.written):
-                return
-            raise ModelError(
-                f"the model wrote a call as text that cannot be read ({error}): {self._text.written[:_QUOTED]!r}",
-                transient=True,
-            ) from None
+            if is_plain(written, error, unmarked=unmarked, behind_text=not self._text.silent):
+                return []
+            words = f"the model wrote a call as text that cannot be read ({error}): {written[:_QUOTED]!r}"
+            raise ModelError(words, transient=True) from None
         self._text.drop_written()
-        for name, arguments in written:
-            yield from self._called(self._calls.feed({"function": {"name": name, "arguments": arguments}}))
+        return calls
 
     def _check_end(self, reason: Literal["failed", "overflow"] | StopReason) -> None:
         """Raise ModelError if the finish reason means that this is no answer."""
@@ -280,24 +291,13 @@ def _says(delta: dict[str, Any]) -> bool:
     return any(value for name, value in delta.items() if name != "role")
 
 
-def _parse_mended(text: bytes, refusal: ValueError) -> Any:
-    """Parse JSON with halves of surrogate pairs or of characters, which some providers send, and replace them: they
-    cannot be stored. What is no number is null."""
-    if isinstance(refusal, JsonRefused) and refusal.code not in ("invalid_json", "invalid_utf8"):
-        raise _broken(text, refusal) from None
+def _read_damaged(text: bytes) -> Any:
+    """Parse JSON that needs mending. What cannot be mended was damaged on its way, so it is worth a second attempt."""
     try:
-        characters = text.decode("utf-8", "replace")
-        check_cost(characters.encode(), EVENT_LIMITS)
-        loaded = json.loads(characters, parse_constant=lambda _: None)  # noqa: TID251
-        parsed = json.dumps(loaded, ensure_ascii=False)
-        return read_json(replace_lone_surrogates(parsed).encode(), EVENT_LIMITS)
-    except (ValueError, RecursionError) as error:
-        raise _broken(text, error) from None
-
-
-def _broken(text: bytes, why: Exception) -> ModelError:
-    """Return the error for what is not JSON: it was damaged on its way, so it is worth a second attempt."""
-    return ModelError(f"the model's answer is not JSON ({why}): {_quote(text)}", transient=True, attempts=2)
+        return read_damaged(text)
+    except ValueError as why:
+        words = f"the model's answer is not JSON ({why}): {_quote(text)}"
+        raise ModelError(words, transient=True, attempts=2) from None
 
 
 def _quote(text: bytes) -> str:

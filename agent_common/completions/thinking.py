@@ -2,7 +2,8 @@
 
 Servers without a parser for their model leave its notation in the content. What begins with the tag of reasoning is
 reasoning up to its end; where the prompt has opened the tag, only its end is there. What begins with the notation of a
-call is held back to the end of the answer (`written_calls`). A tag inside the text, as in code that is quoted, stays.
+call, or may be one in JSON, is held back to the end of the answer (`written_calls`), and so is what special tokens of a
+call begin, behind a text too. Any other tag inside the text, as in code that is quoted, stays.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Literal
 from agent_common.line_text import first_visible
 
 from .pieces import ReasoningPiece, TextPiece, TextWasReasoning
-from .written_calls import NOTATIONS
+from .unmarked_calls import begins_unmarked_call
+from .written_calls import MARKS, NOTATIONS
 
 TAGS = {
     "<think>": "</think>",
@@ -30,9 +32,13 @@ TAGS = {
     "<|channel|>analysis<|message|>": "<|end|>",
     "<|start|>assistant<|channel|>analysis<|message|>": "<|end|>",
 }
-ANSWER_HEADS = ("<|channel|>final<|message|>", "<|start|>assistant<|channel|>final<|message|>", "assistantfinal")
+ANSWER_HEADS = (
+    *("<|channel|>final<|message|>", "<|start|>assistant<|channel|>final<|message|>"),
+    *("<|channel|>commentary<|message|>", "<|start|>assistant<|channel|>commentary<|message|>"),
+    "assistantfinal",
+)
 """What only says that the answer follows."""
-_NEXT_CHANNELS = (*ANSWER_HEADS[:2], "<|channel|>commentary to=", "<|start|>assistant<|channel|>commentary")
+_NEXT_CHANNELS = (*ANSWER_HEADS[:2], "<|channel|>commentary", "<|start|>assistant<|channel|>commentary")
 """What ends reasoning in a channel, too, and is read after it."""
 _STRIPPED = "analysis"
 _IS_STRIPPED = re.compile(rf"{_STRIPPED}(?=[^\W\d_a-z])")
@@ -52,8 +58,10 @@ _OPENINGS = tuple(closing.replace("/", "", 1) for closing in UNOPENED_CLOSINGS)
 _BEGINNINGS_OF_TEXT = (*TAGS, *ANSWER_HEADS, _STRIPPED)
 _BEGINNINGS = (*_BEGINNINGS_OF_TEXT, *NOTATIONS)
 _LONGEST = max(map(len, _BEGINNINGS))
-_MAY_BEGIN = frozenset(beginning[0] for beginning in _BEGINNINGS)
-_ALL_CLOSINGS = (*TAGS.values(), *_NEXT_CHANNELS, *_NEXT_STRIPPED)
+_MAY_BEGIN = frozenset((*(beginning[0] for beginning in _BEGINNINGS), "{", "`"))
+_MARK = re.compile("|".join(map(re.escape, MARKS)))
+_CLOSING_OR_MARK = re.compile(f"{_UNOPENED_CLOSING.pattern}|{_MARK.pattern}")
+_ALL_CLOSINGS = (*TAGS.values(), *_NEXT_CHANNELS, *_NEXT_STRIPPED, *MARKS)
 _LONGEST_END = max(map(len, _ALL_CLOSINGS))
 _MAY_CLOSE = frozenset(end[0] for end in _ALL_CLOSINGS)
 
@@ -65,12 +73,14 @@ Reading = Generator[TextEvent, None, str]
 class TextChannel:
     """The content of one answer, piece by piece."""
 
-    def __init__(self, *, thinking: bool = False, calls: bool = True) -> None:
+    def __init__(self, *, thinking: bool = False, calls: bool = True, names: frozenset[str] = frozenset()) -> None:
         """`thinking`: the answer begins inside reasoning, as this model's prompt opens the tag. `calls`: whether it may
-        hold written calls."""
+        hold written calls. `names`: those of the tools, by which calls in JSON are known."""
         self._state: Literal["start", "text", "thinking", "call"] = "thinking" if thinking else "start"
         self._closings = UNOPENED_CLOSINGS if thinking else ()
-        self._calls = calls
+        self._calls, self._names = calls, names
+        self.unmarked = False
+        """Whether what is held as calls begins as JSON."""
         self._held = ""
         """What cannot be told yet: blanks and a part of a tag."""
         self._call: list[str] = []
@@ -94,6 +104,11 @@ class TextChannel:
     def written(self) -> str:
         """What may be calls in a model's own notation; empty if there are none."""
         return "".join(self._call) if self._state == "call" else ""
+
+    @property
+    def open_reasoning(self) -> str:
+        """The reasoning, if it has no end and nothing was said."""
+        return "" if self._state != "thinking" or self._spoken else "".join((*self._thought, self._held))
 
     def passes(self, piece: str) -> bool:
         """Return whether a piece is text and nothing else, as nearly all are. It counts as said then."""
@@ -125,16 +140,17 @@ class TextChannel:
             self._state = "text"
             self._call.clear()
 
-    def finish(self, *, as_text: bool = False) -> Iterator[TextEvent]:
-        """Yield the rest at the end of the answer; with `as_text` also what looked like calls. If all was reasoning
-        without an end, it is said as text too: nothing else answers."""
+    def finish(self, *, called: bool = False, cut_off: bool = False) -> Iterator[TextEvent]:
+        """Yield the rest at the end of the answer, also what looked like calls. If all was reasoning without an end, it
+        is said as text too, unless the answer is that something is `called`, or the reasoning was `cut_off`."""
         held, self._held = self.written or self._held, ""
         self._call.clear()
-        if self._state == "text" or (self._state == "call" and as_text):
+        if self._state in ("text", "call"):
             yield from self._say(held)
         elif self._state == "thinking":
             yield from self._reason(held)
-            if not self._spoken and (text := "".join(self._thought).strip()):
+            text = "".join(self._thought).strip()
+            if text and not (self._spoken or called or (cut_off and not self._head)):
                 yield from self._say(self._head + text)
         elif self._state == "start" and first_visible(held) is not None:
             yield from self._say(held)
@@ -151,7 +167,12 @@ class TextChannel:
         if begun and begun[0] not in _MAY_BEGIN:  # nearly all
             self._state = "text"
             return begun if self._blocks else piece
-        may_begin = not begun or (len(begun) < _LONGEST and any(tag.startswith(begun) for tag in self._beginnings))
+        unmarked = begins_unmarked_call(begun, self._names) if self._calls and self._names else False
+        may_begin = (
+            not begun
+            or unmarked is None
+            or (len(begun) < _LONGEST and any(tag.startswith(begun) for tag in self._beginnings))
+        )
         if may_begin and len(piece) < MAX_BLANKS:
             self._held = piece
             return ""
@@ -164,13 +185,13 @@ class TextChannel:
             self._state, self._closings, self._may_close_unopened = "thinking", _NEXT_STRIPPED, False
             self._head = _STRIPPED
             return begun[len(_STRIPPED) :]
-        if self._calls and begun.startswith(NOTATIONS):
-            self._state = "call"
-            return begun
         self._state = "text"
         for head in ANSWER_HEADS:
             if begun.startswith(head):
                 return begun[len(head) :]
+        if self._calls and (unmarked or begun.startswith(NOTATIONS)):
+            self._state, self.unmarked = "call", bool(unmarked)
+            return begun
         return begun if self._blocks else piece
 
     @property
@@ -196,37 +217,49 @@ class TextChannel:
         self._call_size += len(piece)
         if self._call_size <= MAX_HELD:
             return ""
-        piece, self._state = self.written, "text"
+        piece, self._state, self._calls = self.written, "text", False
         self._call.clear()
         return piece
 
     def _text(self, piece: str) -> Reading:
-        if self._may_close_unopened:
-            after = 0
-            for closing in _UNOPENED_CLOSING.finditer(piece):
-                self._read_quotes(piece[after : closing.start()])
-                after = closing.start()
-                if not self._quotes.around(closing[0]):
-                    if (
-                        self.silent and first_visible(piece[:after]) is None
-                    ):  # the reasoning came in a member of its own
-                        self._state, self._may_close_unopened, self._blocks = "start", False, 1
-                        return piece[closing.end() :]
+        signs, marks = self._signs
+        after = 0
+        for sign in signs.finditer(piece) if signs else ():
+            self._read_quotes(piece[after : sign.start()])
+            after = sign.start()
+            if sign[0] in MARKS:
+                if not self._quotes.in_code:
                     yield from self._say(piece[:after])
-                    yield TextWasReasoning()
-                    self._thought, self._spoken = self._spoken, []
-                    self._state, self._may_close_unopened, self._blocks = "start", False, 1
-                    self.thought_before_text = True
-                    return piece[closing.end() :]
-            cut = _safe_length(piece, UNOPENED_CLOSINGS)
-            self._held = piece[cut:]
-            piece = piece[:cut]
-            self._read_quotes(piece[after:])
-            yield from self._say(piece)
-            self._quotes_read = len(self._spoken)
-            return ""
+                    self._state, self.unmarked = "call", False
+                    return piece[after:]
+            elif not self._quotes.around(sign[0]):
+                yield from self._end_unopened(piece[:after])
+                return piece[sign.end() :]
+        cut = _safe_length(piece, marks)
+        self._held = piece[cut:]
+        piece = piece[:cut]
+        self._read_quotes(piece[after:])
         yield from self._say(piece)
+        self._quotes_read = len(self._spoken)
         return ""
+
+    @property
+    def _signs(self) -> tuple[re.Pattern[str] | None, tuple[str, ...]]:
+        """What is looked for inside a text, as a pattern and as texts."""
+        if not self._calls:
+            return (_UNOPENED_CLOSING, UNOPENED_CLOSINGS) if self._may_close_unopened else (None, ())
+        return (_CLOSING_OR_MARK, (*UNOPENED_CLOSINGS, *MARKS)) if self._may_close_unopened else (_MARK, MARKS)
+
+    def _end_unopened(self, before: str) -> Iterator[TextEvent]:
+        """Take the text so far for reasoning: its end has come, behind this piece, and none had begun it."""
+        self._state, self._may_close_unopened, self._blocks = "start", False, 1
+        if self.silent and first_visible(before) is None:  # the reasoning came in a member of its own
+            return
+        yield from self._say(before)
+        yield TextWasReasoning()
+        self._thought, self._spoken = self._spoken, []
+        self._quotes, self._quotes_read = _Quotes(), 0
+        self.thought_before_text = True
 
     def _read_quotes(self, text: str) -> None:
         """Go on with what was said since, and this text behind it. Each is read once, however many ends come."""
@@ -258,17 +291,17 @@ class _Quotes:
     """What a text so far says of quoting: an end of reasoning is only spoken of in code, or behind a beginning."""
 
     def __init__(self) -> None:
-        self._in_code = False
+        self.in_code = False
         self._opened: set[str] = set()
         self._tail = ""
 
     def read(self, text: str) -> None:
         """Go on with the next piece of the text."""
-        self._in_code ^= text.count("`") % 2 == 1
+        self.in_code ^= text.count("`") % 2 == 1
         seen = self._tail + text
         self._opened.update(opening for opening in _OPENINGS if opening in seen)
         self._tail = seen[-_LONGEST_END:]
 
     def around(self, closing: str) -> bool:
         """Whether an end of reasoning that comes next is quoted."""
-        return self._in_code or closing.replace("/", "", 1) in self._opened
+        return self.in_code or closing.replace("/", "", 1) in self._opened

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
 from typing import Any, cast
 
 from ..json_reader import JsonRefused, check_cost, read_json
 from ..protocol import is_object
 from .arguments import ARGUMENT_LIMITS
 from .calls import clean_name
+from .unmarked_calls import ARGUMENT_MEMBERS, NAME_MEMBERS, is_broken_call
 
 _ALSO_IN_XML = ("<tools>", "<function_call>")
 """Tags that an answer of another kind may begin with."""
@@ -29,12 +32,33 @@ NOTATIONS = (
     "assistantcommentary to=functions.",  # gpt-oss without its marks
 )
 """What such a text begins with."""
+_HEADS_OF_MESSAGES = ("<|end|><|start|>assistant", "<|start|>assistant", "")
+"""How a message of gpt-oss begins, with the end of the one before it."""
+MARKS = (
+    *("<|tool_calls_section_begin|>", "<|tool_call_begin|>"),  # Kimi
+    *(
+        "<\uff5ctool\u2581calls\u2581begin\uff5c>",
+        "<\uff5ctool\u2581call\u2581begin\uff5c>",
+        "<\uff5cDSML\uff5c",
+    ),  # DeepSeek
+    *(f"{head}<|channel|>commentary to=functions." for head in _HEADS_OF_MESSAGES),
+    *(f"{head} to=functions." for head in _HEADS_OF_MESSAGES[:2]),
+)
+"""Special tokens, which no prose holds: a call begins there, whatever was said before."""
+_NAMES_A_TOOL = re.compile(
+    r"name\"|name=\"|<\|tool_call_argument_begin\|>|to=functions\.\w|<\uff5ctool\u2581sep\uff5c>"
+)
+_ANY_NOTATION = re.compile("|".join(map(re.escape, NOTATIONS)))
+_MOST_TRIED = 16
+"""Beginnings of calls in one reasoning that are tried."""
+_MOST_LOOKED_AT = 256 * 1024
+"""Characters at its end in which they are looked for."""
 _DECODER = json.JSONDecoder(strict=False)  # noqa: TID251  the cost of the text is checked
 # Possessive throughout: the text is the model's own, and what could match in many ways would be tried in all of them.
 _NAMED = re.compile(
     r"<\|tool_call_begin\|>(?P<kimi>[^<]++)<\|tool_call_argument_begin\|>"
     r"|<function=(?P<llama>[^>={\s]++)[>=]?"
-    r"|(?:assistant)?+commentary\s++to=(?P<harmony>[\w.\-]++)[^{]*+(?=\{)"
+    r"|(?:(?:assistant)?+commentary|<\|start\|>assistant)\s++to=(?P<harmony>[\w.\-]++)[^{]*+(?=\{)"
     r"|\[TOOL_CALLS\]\s*+(?P<mistral>[\w.\-]++)\s*+(?:\[CALL_ID\]\w++)?+(?:\[ARGS\]|(?=\{))"
     r"|<\uff5ctool\u2581call\u2581begin\uff5c>(?:function<\uff5ctool\u2581sep\uff5c>)?+(?P<deepseek>[\w.\-]++)"
     r"(?:<\uff5ctool\u2581sep\uff5c>)?+[^{]*+(?=\{)"
@@ -67,24 +91,42 @@ class NotCalls(ValueError):
     """The text is not calls and nothing else."""
 
 
-def read_written_calls(text: str) -> list[tuple[str, str]]:
-    """Return name and arguments of each call in a text that is nothing but calls. Raises NotCalls."""
+class BrokenCall(NotCalls):
+    """JSON in it cannot be read."""
+
+
+def read_written_calls(text: str, names: frozenset[str] | None = None) -> list[tuple[str, str]]:
+    """Return name and arguments of each call in a text that is nothing but calls; with `names` only those of these
+    tools count, with their arguments. Raises NotCalls."""
     try:
         check_cost(text.encode(errors="replace"), ARGUMENT_LIMITS)
     except JsonRefused as refused:
         raise NotCalls(str(refused)) from None
-    found = list(_calls(text))
+    found = list(_calls(text, names))
     if not found:
         raise NotCalls("there is no call in it")
     return found
 
 
-def is_plain(text: str) -> bool:
-    """Return whether a text that is not calls is an answer in XML, and no call that went wrong: it names no tool."""
-    return text.startswith(_ALSO_IN_XML) and 'name"' not in text
+def read_calls_at_end(text: str) -> list[tuple[str, str]]:
+    """Return the calls that a text ends with, in a model's own notation; none if it does not."""
+    text = text[-_MOST_LOOKED_AT:]
+    for notation in islice(_ANY_NOTATION.finditer(text), _MOST_TRIED):
+        with suppress(NotCalls):
+            return read_written_calls(text[notation.start() :])
+    return []
 
 
-def _calls(text: str) -> Iterator[tuple[str, str]]:
+def is_plain(text: str, why: NotCalls, *, unmarked: bool, behind_text: bool) -> bool:
+    """Return whether a text that is not calls is an answer, and no call that went wrong: JSON of another kind, one in
+    XML, or about the marks of calls. It names no tool. `unmarked`: it begins as JSON. `behind_text`: with a mark
+    there."""
+    if unmarked:
+        return not (isinstance(why, BrokenCall) and is_broken_call(text))
+    return (behind_text or text.startswith(_ALSO_IN_XML)) and not _NAMES_A_TOOL.search(text)
+
+
+def _calls(text: str, names: frozenset[str] | None) -> Iterator[tuple[str, str]]:
     at = 0
     while at < len(text):
         if named := _NAMED.match(text, at):
@@ -96,7 +138,7 @@ def _calls(text: str) -> Iterator[tuple[str, str]]:
         else:
             value, at = _value(text, at)
             for one in cast("list[Any]", value) if isinstance(value, list) else [value]:
-                yield _described(one)
+                yield _described(one, names)
 
 
 def _arguments(text: str, at: int) -> tuple[dict[str, Any], int]:
@@ -118,13 +160,15 @@ def _arguments(text: str, at: int) -> tuple[dict[str, Any], int]:
     return (value if is_object(value) else {}), at
 
 
-def _described(value: Any) -> tuple[str, str]:
-    """Return the call in an object that names it."""
+def _described(value: Any, names: frozenset[str] | None) -> tuple[str, str]:
+    """Return the call in an object that names it, of one of these tools if `names` are given."""
     value = value.get("function", value) if is_object(value) and is_object(value.get("function")) else value
-    name = (value.get("name") or value.get("tool_name") or value.get("tool")) if is_object(value) else None
+    name = next((value[key] for key in NAME_MEMBERS if value.get(key)), None) if is_object(value) else None
     if not isinstance(name, str) or not name:
         raise NotCalls("an object names no tool")
-    arguments: Any = next((value[key] for key in ("arguments", "parameters", "args", "input") if key in value), None)
+    arguments: Any = next((value[key] for key in ARGUMENT_MEMBERS if key in value), None)
+    if names is not None and not (clean_name(name) in names and (is_object(arguments) or isinstance(arguments, str))):
+        raise NotCalls("an object is no call of a tool")
     arguments = {} if arguments is None else arguments
     return clean_name(name), arguments if isinstance(arguments, str) else json.dumps(arguments)
 
@@ -135,7 +179,7 @@ def _value(text: str, at: int) -> tuple[Any, int]:
     try:
         return _DECODER.raw_decode(text, at)
     except (ValueError, RecursionError) as error:
-        raise NotCalls(str(error)) from None
+        raise BrokenCall(str(error)) from None
 
 
 def _scalar(text: str) -> Any:

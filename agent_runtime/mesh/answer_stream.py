@@ -109,13 +109,14 @@ class _AnswerBody:
             yield from self.splitter.feed(plain)
 
     def event(self, text: bytes) -> dict[str, Any] | None:
-        """Read an event. What cannot be read says nothing behind the end of the answer, or if it is words, unless it is
-        named an error."""
+        """Read an event. What cannot be read says nothing behind the end of the answer, or if it is words. One that is
+        named an error does, unless the answer is there."""
         try:
             return read_event(text)
         except ModelError as error:
             words = not text.startswith(_NO_WORDS)
-            if self.splitter.name == "error" or not (self._reader.complete or words):
+            says_nothing = self._reader.complete or words
+            if not self._reader.answered and (self.splitter.name == "error" or not says_nothing):
                 raise
             self.words = self.words or error
             return {}

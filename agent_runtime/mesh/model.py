@@ -123,7 +123,9 @@ class ModelClient:
         maker, fallback = self._profiles.maker(request.model), None
         body = request_body(request, card.caching if card is not None else "none", maker, profile)
         thinking = request.model in self._begin_inside_reasoning
-        reader = CompletionReader(len(body), thinking=thinking, tools=request.tools is not None)
+        reader = CompletionReader(
+            len(body), thinking=thinking, tools=request.tools is not None, names=request.tool_names
+        )
         begun = False
         try:
             path, idle = "/chat/completions", profile.idle_seconds

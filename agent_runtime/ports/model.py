@@ -58,6 +58,8 @@ class ModelRequest:
     """What providers gave with messages, by their index."""
     turn_start: int = 0
     """Index of the message that began the current turn."""
+    tool_names: frozenset[str] = frozenset()
+    """Names of the tools, by which a call is known in an answer that does not mark it well; empty: unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ from ..core.turn_state import Turn
 from ..limits.outcome import LimitReached, TurnOutcome
 from .chunk_writer import ChunkWriter
 from .deps import TurnDeps
-from .tool_calls import parse_arguments
+from .tool_calls import CUT_OFF, parse_arguments
 
 CONTEXT_OVERFLOW = "context_overflow"
 MAX_OVERFLOW_COMPACTIONS = 3
@@ -288,7 +288,10 @@ class ModelCall:
     ) -> ToolCallRecord:
         """Return the record of a call. One that may not run has its arguments as text, and the error as its output."""
         kept = call_metadata(completion, call, call_id)
-        arguments = await parse_arguments(call, cut_off=completion.stop_reason == "length")
+        cut_off = completion.stop_reason == "length"
+        arguments = await parse_arguments(call, cut_off=cut_off)
+        if cut_off and not arguments and call is completion.calls[-1]:  # they had not begun
+            arguments = CUT_OFF
         if not tools_allowed:
             arguments = "tools are off: this was the last step"
         if not isinstance(arguments, str):
@@ -324,6 +327,7 @@ class ModelCall:
             subagent=self.turn.request.agent if caller is not None else "",
             user=session.principal,
             message_id=self.turn.message_id,
+            tool_names=self.deps.tools.names,
         )
 
     def _retrying(self, event: Retrying) -> c.Chunk:

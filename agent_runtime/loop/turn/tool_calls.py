@@ -28,6 +28,7 @@ CANCEL_SECONDS = 2.0
 """Maximum seconds to wait for a cancelled tool."""
 SHOWN_CHARACTERS = 80
 """Characters of invalid arguments that are quoted in the error."""
+CUT_OFF = "the arguments were cut off by the output limit: send less in one call"
 ARGUMENT_LIMITS = JsonLimits(max_bytes=32 * 2**20)
 """Generous, because the size of the whole answer is limited already."""
 WEB_TOOL_NAMES = frozenset({"web_fetch", "web_search"})
@@ -132,7 +133,7 @@ async def parse_arguments(call: ToolCall, *, cut_off: bool) -> dict[str, Any] | 
         arguments: Any = await read_json_async(call.arguments.encode(errors="replace"), ARGUMENT_LIMITS)
     except JsonRefused as refusal:
         if cut_off:
-            return "the arguments were cut off by the output limit: send less in one call"
+            return CUT_OFF
         if (mended := mend_arguments(call.arguments)) is not None:
             return mended
         return f"the arguments are not valid JSON ({refusal}): send one JSON object"

@@ -41,6 +41,11 @@ LAST_STEP_TEXT = (
     "say plainly what is not finished. Tools are off."
 )
 REJECTED_TEXT = "The answer was not accepted: {fault}. Give the whole answer again; there is no further attempt."
+MISSING_CALL_TEXT = (
+    "Your answer ended as one does that calls a tool, but no call came with it. Call the tool now, or give the whole "
+    "answer again."
+)
+_MISSING_CALL_NOTICE = runtime_message_text(MISSING_CALL_TEXT)
 _LAST_STEP_NOTICE = runtime_message_text(LAST_STEP_TEXT)
 _LIMIT_OF_ANSWER_END = {"length": "output", "content-filter": "content_filter"}
 """Why the provider cut an answer off -> the limit reported for the turn."""
@@ -98,7 +103,7 @@ class _Loop:
         self._tool_call_runner = ToolCallRunner(turn, deps, self.writer, self._repeat_guard)
         self._model_call = ModelCall(turn, deps, self.writer)
         self._invalid_steps = 0
-        self._answer_rejected = False
+        self._answer_rejected = self._asked_for_call = False
         for step in deps.resume_state.past_steps:
             self._restore_counts(step)
 
@@ -114,14 +119,13 @@ class _Loop:
             if step is None:
                 tools_off_because = "iterations" if self._next_step_is_last else self._reason_to_stop_tools()
                 step = Step()
-                for chunk in self.writer.begin_step():
+                async for chunk in self._ask(step, tools_allowed=tools_off_because is None):
                     yield chunk
-                async for chunk in self._model_call.ask(step, tools_allowed=tools_off_because is None):
-                    yield chunk
-                self._count_invalid_step(step)
             self.budget.check()
             if step.calls and not tools_off_because:
                 rest = self._run_tools(step)
+            elif tools_off_because is None and self._call_is_missing(step):
+                rest = self._ask_for_call(step)
             else:
                 fault = await self._answer_fault(step)
                 if fault is None or not self._may_answer_again(step):
@@ -133,15 +137,40 @@ class _Loop:
         self.deps.view.add_step(step)
         self.turn.end.outcome = self._outcome_of_answer(step, tools_off_because, fault)
 
+    async def _ask(self, step: Step, *, tools_allowed: bool) -> AsyncIterator[c.Chunk]:
+        """Begin a step and get the model's answer."""
+        for chunk in self.writer.begin_step():
+            yield chunk
+        async for chunk in self._model_call.ask(step, tools_allowed=tools_allowed):
+            yield chunk
+        self._count_invalid_step(step)
+
     def _outcome_of_answer(self, step: Step, tools_off_because: str | None, fault: str | None) -> TurnOutcome:
         answer_end = self._model_call.answer_end
-        reason = "stop" if answer_end == "tool-calls" else answer_end  # it asked for tools although they were off
+        # It asked for tools although they were off, or announced a call twice that did not come.
+        reason = "stop" if answer_end == "tool-calls" else answer_end
         limit = tools_off_because or _LIMIT_OF_ANSWER_END.get(reason)
         if limit is None and first_visible(step.text) is None and not step.calls:
             limit = "empty_answer"
         if fault is not None:
             return TurnOutcome("failed", "error", INVALID_RESULT, f"the answer was not accepted: {fault}", limit)
         return TurnOutcome("complete", reason, limit=limit)
+
+    def _call_is_missing(self, step: Step) -> bool:
+        """Return whether the answer only announces a call, and the model may be asked for it: once in a turn."""
+        if _MISSING_CALL_NOTICE in step.notices:  # of an interrupted step
+            return True
+        announced = self._model_call.answer_end == "tool-calls" and first_visible(step.text) is not None
+        return announced and not self._asked_for_call and self.budget.steps < self.budget.limits.steps
+
+    async def _ask_for_call(self, step: Step) -> AsyncIterator[c.Chunk]:
+        """Tell the model that its call has not come, and close the step."""
+        self._asked_for_call = True
+        if _MISSING_CALL_NOTICE not in step.notices:
+            step.notices.append(_MISSING_CALL_NOTICE)
+            yield c.DataChunk(type=NOTICE, data={"text": MISSING_CALL_TEXT})
+        async for chunk in self._finish_step(step):
+            yield chunk
 
     async def _answer_fault(self, step: Step) -> str | None:
         """Return why the request does not accept the answer; None if it does."""
@@ -174,6 +203,7 @@ class _Loop:
         """Count a step that an earlier run of the turn has recorded."""
         self._repeat_guard.restore(step.calls)
         self._answer_rejected = self._answer_rejected or step.rejected
+        self._asked_for_call = self._asked_for_call or _MISSING_CALL_NOTICE in step.notices
         self._count_invalid_step(step)
 
     def _count_invalid_step(self, step: Step) -> None:

@@ -51,6 +51,10 @@ class TurnTools:
         return self.toolset.spec(name)
 
     @property
+    def names(self) -> frozenset[str]:
+        return frozenset(self._shown_names())
+
+    @property
     def show_outside_text(self) -> bool:
         """Whether the model reads descriptions that the MCP server of a tool has written."""
         return any(spec.source == "mcp" for spec in self.toolset.specs)

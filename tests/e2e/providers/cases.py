@@ -73,7 +73,9 @@ def corpus() -> list[Case]:
 def other_forms() -> list[Case]:
     """The other forms of cases, which the corpus only names."""
     cases = {case.id: case for case in corpus()}
-    a06, b01, b16, e07, e10 = (cases[name] for name in ("A06", "B01", "B16", "E07", "E10"))
+    a06, a12, b01, b05, b16, c08, e07, e10 = (
+        cases[name] for name in ("A06", "A12", "B01", "B05", "B16", "C08", "E07", "E10")
+    )
     old_vllm = {"object": "error", "message": "engine dead", "type": "InternalServerError", "code": 500}
     dead = {"error": {"message_has": "engine dead", "transient": True}}
     read, listed = _call("read", {"path": "a.txt"}, "call_a"), _call("glob", {"pattern": "*"}, "call_b")
@@ -93,7 +95,43 @@ def other_forms() -> list[Case]:
             [_delta(tool_calls=[_call("read", one["arguments"], "")]) for one in (first, second)],
             {"calls": [first, second]},
         ),
-        _form(b16, "tags", [_delta(content=f"<tool_call>{json.dumps(written)}</tool_call>")], b16.want),
+        *(
+            _form(b05, kind, _named(*names), b05.want)
+            for kind, names in (("pieces", ("re", "ad")), ("growing", ("re", "read")))
+        ),
+        *(
+            _form(a12, f"raw-{at}", [_delta(content="a\N{ESCAPE}b")], {"text": text}, raw)
+            for at, (raw, text) in enumerate((("\x1b", "a\x1bb"), (r"\d", r"a\db"), ("\t", "a\tb")))
+        ),
+        *(
+            _form(b16, name, [_delta(content=text[:9]), _delta(content=text[9:])], {"calls": [written], "text": said})
+            for name, text, said in (
+                ("tags", f"<tool_call>{json.dumps(written)}</tool_call>", ""),
+                ("bare", json.dumps(written), ""),
+                ("fenced", f"```json\n{json.dumps(written)}\n```", ""),
+                ("in-reasoning", f"<think>I must.<tool_call>{json.dumps(written)}</tool_call>", ""),
+                (
+                    "behind-prose",
+                    f"I must.<|channel|>commentary to=functions.read{json.dumps(written['arguments'])}",
+                    "I must.",
+                ),
+            )
+        ),
+        _form(
+            c08,
+            "unclosed",
+            [_delta(content="<think>\nI must.\n"), _delta(tool_calls=[read])],
+            {"text": "", "reasoning": "I must.", "calls": [written]},
+        ),
+        _form(
+            b16,
+            "announced",
+            [
+                _delta(content="I will read it."),
+                {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]},
+            ],
+            {"retried_once": True},
+        ),
         _form(e07, "quota", [{"choices": [], "error": no_credits}], {"error": {"code": "model_quota", **final}}),
         _form(e07, "key", [{"choices": [], "error": wrong_key}], {"error": {"code": "model_auth", **final}}),
         *(
@@ -103,9 +141,9 @@ def other_forms() -> list[Case]:
     ]
 
 
-def _form(case: Case, name: str, events: list[dict[str, Any]], want: dict[str, Any]) -> Case:
-    """Return a case whose stream has these events."""
-    lines = [f"data: {json.dumps(event)}\n\n" for event in events]
+def _form(case: Case, name: str, events: list[dict[str, Any]], want: dict[str, Any], escape: str = r"\u001b") -> Case:
+    """Return a case whose stream has these events. `escape`: what stands for the character ESCAPE in their JSON."""
+    lines = [f"data: {json.dumps(event)}\n\n".replace(r"\u001b", escape) for event in events]
     return replace(
         case,
         id=f"{case.id}-{name}",
@@ -116,6 +154,13 @@ def _form(case: Case, name: str, events: list[dict[str, Any]], want: dict[str, A
 
 def _delta(**delta: Any) -> dict[str, Any]:
     return {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+
+
+def _named(*pieces: str) -> list[dict[str, Any]]:
+    """A call whose name comes in these pieces, and then its arguments."""
+    functions = [*({"name": piece} for piece in pieces), {"arguments": '{"path": "a.txt"}'}]
+    first, *more = [{"index": 0, "function": function} for function in functions]
+    return [_delta(tool_calls=[call]) for call in ({**first, "id": "call_a"}, *more)]
 
 
 def _call(name: str, arguments: dict[str, Any], call_id: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from agent_common.completions import CallStarted, CompletionReader
 from agent_common.errors import ModelError
 
 from .support import call, read, stream
@@ -163,6 +164,68 @@ def test_arguments_that_come_again_and_longer_are_those_of_one_call(
     deltas = [call(**(index | later if at else members), arguments=piece) for at, piece in enumerate(GROWING)]
     found = read(stream(*deltas))
     assert (found.calls, len(found.started)) == ([("read", GROWING[-1])], 1)
+
+
+def named(*names: str, **members: Any) -> list[dict[str, Any]]:
+    """The deltas of a call whose name comes so."""
+    first, *more = names
+    return [call(**members, name=first), *(call(index=0, name=name) for name in more), call(index=0, arguments=A)]
+
+
+@pytest.mark.parametrize(
+    ("deltas", "name"),
+    [
+        (named("edit_ex", "isting_file", index=0, id="x"), "edit_existing_file"),
+        (named("edit", "_ex", "isting", "_file", index=0, id="x", arguments=""), "edit_existing_file"),
+        (named("re", "read", "read", index=0, id="x"), "read"),
+        (named("r", "re", "read", index=0), "read"),
+        (named("read", "read", index=0, id="x", arguments=""), "read"),
+        (named("functions.", "read", ":0", index=0, id="x"), "read"),
+        (named("functions.read", "read", index=0, id="x"), "read"),
+        (named("read", "<|channel|>", "commentary", index=0, id="x"), "read"),
+        (named("", "re", "ad", index=0, id="x"), "read"),
+        ([call(id="x", name="re"), call(name="ad"), call(arguments=A)], "read"),
+        ([call(id="x", name="re"), call(id="x", name="read"), call(id="x", arguments=A)], "read"),
+        ([call(name="re"), call(name="read"), call(arguments=A)], "read"),
+        ([call(index=0, id="x", name="re"), call(index=0, name="ad", arguments=A[:5]), call(index=0, arguments=A[5:])],
+         "read"),
+        ([{"function_call": {"name": "re"}}, {"function_call": {"name": "ad"}}, {"function_call": {"arguments": A}}],
+         "read"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("tools", [(), ("read", "ls")])
+def test_a_name_in_pieces_or_growing_is_one(deltas: list[dict[str, Any]], name: str, tools: tuple[str, ...]) -> None:
+    found = read(stream(*deltas), names=frozenset(tools))
+    assert found.calls == [(name, A)]
+    assert [started for _, started in found.started] == [name]
+
+
+def test_a_name_behind_arguments_changes_nothing() -> None:
+    deltas = [call(index=0, id="x", name="read", arguments=A[:5]), call(index=0, name="ing"), call(arguments=A[5:])]
+    assert read(stream(*deltas)).calls == ONE
+
+
+@pytest.mark.parametrize(
+    ("name", "tools", "started"),
+    [
+        ("read", ("read", "glob"), True),
+        ("functions.read", ("read", "glob"), True),
+        ("read", ("read", "read_file"), False),
+        ("re", ("read",), False),
+        ("read", (), False),
+    ],
+)
+def test_a_call_starts_with_its_name_where_that_is_certain(name: str, tools: tuple[str, ...], started: bool) -> None:
+    reader = CompletionReader(1, names=frozenset(tools))
+    head = {"choices": [{"delta": call(index=0, id="x", name=name, arguments="")}]}
+    assert list(reader.feed(head)) == ([CallStarted("x", "read")] if started else [])
+
+
+def test_a_call_starts_at_the_latest_when_another_begins() -> None:
+    reader = CompletionReader(1)
+    heads = [{"choices": [{"delta": call(index=at, id=f"x{at}", name="read")}]} for at in range(2)]
+    assert [list(reader.feed(head)) for head in heads] == [[], [CallStarted("x0", "read")]]
+    assert list(reader.finish()) == [CallStarted("x1", "read")]
 
 
 def test_the_id_that_comes_late_is_the_calls() -> None:

@@ -222,11 +222,11 @@ def test_an_error_beside_a_text_is_found(text: str, error: dict[str, Any]) -> No
 )
 def test_an_event_named_error_is_one_whatever_it_holds(data: str, words: str) -> None:
     with pytest.raises(ModelError, match=words) as caught:
-        read(HELLO.replace(b"data: [DONE]", f"event: error\ndata: {data}\n\ndata: [DONE]".encode()))
+        read(stream({"content": "Hel"}, finish=None)[:-14] + f"event: error\ndata: {data}\n\n".encode())
     assert caught.value.transient
 
 
-@pytest.mark.parametrize("before", ["", HELLO[:-14].decode(), ": ping\n\n"])
+@pytest.mark.parametrize("before", ["", stream({"content": "Hel"}, finish=None)[:-14].decode(), ": ping\n\n"])
 @pytest.mark.parametrize("end", ["\n\n", "\n\ndata: [DONE]\n\n", ""])
 @pytest.mark.parametrize("size", [0, 1])
 def test_an_error_in_a_field_of_its_own_is_one(before: str, end: str, size: int) -> None:
@@ -254,8 +254,36 @@ def test_events_without_line_breaks_between_them_are_several(size: int) -> None:
     assert read(quoted, size).text == 'data: {"a": 1}data: {"b": 2}data: [DONE]'
 
 
-def test_an_error_behind_the_mark_of_the_end_changes_nothing() -> None:
-    assert read(HELLO + b'data: {"error": {"message": "boom"}}\n\n').text == "Hello"
+LATE = [
+    'data: {"error": {"message": "boom", "code": 500}}',
+    'event: error\ndata: "boom"',
+    "event: error\ndata: {}",
+    'error: {"code": 500, "message": "boom"}',
+    'data: {"choices": [{"delta": {}, "error": {"message": "boom"}, "finish_reason": "error"}]}',
+    'data: {"choices": [], "base_resp": {"status_code": 1013, "status_msg": "boom"}}',
+]
+"""Errors, some of the usage that was still to be counted."""
+
+
+@pytest.mark.parametrize("error", LATE)
+@pytest.mark.parametrize("end", ["\n\n", "\n\ndata: [DONE]\n\n"])
+def test_an_error_behind_the_end_of_an_answer_changes_nothing(error: str, end: str) -> None:
+    late = f"{error}{end}".encode()
+    assert read(HELLO + late).text == "Hello"
+    assert read(HELLO[:-14] + late).text == "Hello"
+    called = stream(call(index=0, id="x", name="read", arguments="{}"), finish="tool_calls")[:-14]
+    assert read(called + late).calls == [("read", "{}")]
+    written = stream({"content": "<tool_call>read</tool_call>"})[:-14]
+    assert read(written + late).calls == [("read", "{}")]
+
+
+@pytest.mark.parametrize("error", LATE)
+@pytest.mark.parametrize(
+    "before", [stream(), stream({"content": "Hel"}, finish=None), stream({"content": "Hel"}, finish="error")]
+)
+def test_an_error_in_place_of_an_answer_or_its_end_is_one(error: str, before: bytes) -> None:
+    with pytest.raises(ModelError, match=r"boom|no reason given"):
+        read(before[:-14] + f"{error}\n\n".encode())
 
 
 @pytest.mark.parametrize("member", ["data", "result", "output"])

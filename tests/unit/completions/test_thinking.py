@@ -66,6 +66,31 @@ def test_reasoning_in_the_content(said: str, text: str, reasoning: str, size: in
     assert (found.text, found.reasoning.strip()) == (text, reasoning)
 
 
+OPEN = ("<think>\nI must.\n", "<|channel|>analysis<|message|>I must.", "[THINK]I must.", "\n<thought>I must.")
+"""Reasoning whose end never comes."""
+
+
+@pytest.mark.parametrize("said", [*OPEN, "analysisI must."])
+@pytest.mark.parametrize("size", [1, 100])
+def test_reasoning_without_an_end_is_no_text_beside_a_call(said: str, size: int) -> None:
+    texts = [{"content": said[at : at + size]} for at in range(0, len(said), size)]
+    structured = call(index=0, id="x", name="read", arguments="{}")
+    for deltas in ([*texts, structured], [structured, *texts]):
+        found = read(stream(*deltas, finish="tool_calls"))
+        assert (found.text, found.reasoning.strip(), found.calls) == ("", "I must.", [("read", "{}")])
+
+
+@pytest.mark.parametrize("said", OPEN)
+@pytest.mark.parametrize("finish", ["length", "max_tokens"])
+def test_reasoning_that_was_cut_off_is_no_answer(said: str, finish: str) -> None:
+    found = read(stream({"content": said}, finish=finish))
+    assert (found.text, found.reasoning.strip(), found.reader.empty) == ("", "I must.", True)
+
+
+def test_a_cut_text_that_may_be_no_reasoning_is_one() -> None:
+    assert read(stream({"content": "analysisA.run("}, finish="length")).text == "analysisA.run("
+
+
 @pytest.mark.parametrize("content", ["</think>\n\n4", "\n</think>4"])
 @pytest.mark.parametrize("size", [1, 100])
 def test_an_end_that_is_left_of_reasoning_in_a_member_of_its_own_takes_nothing_back(content: str, size: int) -> None:
@@ -128,6 +153,7 @@ def test_a_model_that_is_known_to_begin_inside_reasoning_shows_none_of_it_as_tex
         '<toolcall>{"name": "read", "arguments": {"path": "a.txt"}}</toolcall>',
         '<|python_start|>{"name": "read", "parameters": {"path": "a.txt"}}<|python_end|>',
         'assistantcommentary to=functions.read json{"path": "a.txt"}',
+        f'<|start|>assistant to=functions.read<|channel|>commentary json{SAYS}{{"path": "a.txt"}}',
     ],
 )
 @pytest.mark.parametrize("before", ["", "\n\n", "<think>hm</think>\n"])

@@ -297,9 +297,12 @@ async def test_what_cannot_be_read_behind_a_whole_answer_costs_nothing_of_it(beh
         await events(Garbage(stream(delta(content="whole"), behind)))
 
 
-async def test_a_late_error_is_one_whatever_it_holds() -> None:
+async def test_an_error_is_one_whatever_it_holds_up_to_the_end_of_the_answer() -> None:
+    dead = "event: error\ndata: engine dead\n\n"
     with pytest.raises(ModelError, match="engine dead"):
-        await events(Garbage(stream(delta(content="whole"), STOP, end="event: error\ndata: engine dead\n\n")))
+        await events(Garbage(stream(delta(content="whole"), end=dead)))
+    found = await events(Garbage(stream(delta(content="whole"), STOP, end=dead)))
+    assert (found[0], completion(found).stop_reason) == (TextPiece("whole"), "stop")
 
 
 async def test_what_cannot_be_read_costs_one_attempt_and_is_told() -> None:

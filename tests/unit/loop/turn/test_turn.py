@@ -14,7 +14,7 @@ from agent_runtime.errors import ModelError
 from agent_runtime.loop import TurnLimits, UsageBudget
 from agent_runtime.loop.turn.model_call import LEAST_PIECE, MAX_ANSWER_BYTES, _PartialAnswer
 from agent_runtime.loop.turn.repeat_guard import STOP_AT, WARN_AT
-from agent_runtime.loop.turn.turn import LAST_STEP_TEXT
+from agent_runtime.loop.turn.turn import LAST_STEP_TEXT, MISSING_CALL_TEXT
 from agent_runtime.mediation import ChannelGate
 from agent_runtime.ports import (
     Completion,
@@ -184,6 +184,24 @@ async def test_arguments_that_are_no_object_are_told_as_they_are(arguments: str,
     assert told == f"the arguments must be one JSON object, not {shown}: name the parameters"
 
 
+@pytest.mark.parametrize("again", [call(ONE), say("It is 4."), say("I will read it.", stop="tool-calls")])
+async def test_an_answer_that_announces_a_call_without_one_is_asked_once_more(again: Any) -> None:
+    model = FakeModel([say("I will read it.", stop="tool-calls"), again])
+    played = await play(model)
+    assert [chunk.data["text"] for chunk in of(played, NOTICE)] == [MISSING_CALL_TEXT]
+    assert MISSING_CALL_TEXT in json.loads(model.requests[1][1][-1])["content"]
+    assert len(model.requests) == (3 if again[-1].calls else 2)
+    assert outcome(played) == ("complete", "stop", None, None)
+
+
+@pytest.mark.parametrize(("steps", "tools_off"), [(1, True), (2, False)])
+async def test_a_call_is_only_asked_for_where_tools_are_on(steps: int, tools_off: bool) -> None:
+    model = FakeModel([say("I will read it.", stop="tool-calls"), say("It is 4.")])
+    played = await play(model, turn=limited(steps=steps))
+    assert len(model.requests) == (1 if tools_off else 2)
+    assert outcome(played)[:3] == ("complete", "stop", None)
+
+
 async def test_a_good_call_forgives_a_broken_one() -> None:
     plays = [call(("c1", "echo", "{")), call(("c2", "echo", "")), call(("c3", "echo", "{")), say("ok")]
     assert outcome(await play(FakeModel(plays)))[3] is None
@@ -192,6 +210,17 @@ async def test_a_good_call_forgives_a_broken_one() -> None:
 async def test_arguments_that_were_cut_off_are_told_as_such() -> None:
     played = await play(FakeModel([call(("c1", "echo", '{"a": "lon'), stop="length"), say("shorter")]))
     assert "cut off" in of(played, "tool-input-error")[0].errorText
+
+
+@pytest.mark.parametrize("arguments", ["", " \n", "{}", "null", '""'])
+async def test_a_call_whose_arguments_had_not_begun_when_the_answer_was_cut_off_does_not_run(arguments: str) -> None:
+    tools = FakeTools()
+    cut = call(("c1", "echo", ""), ("c2", "echo", arguments), stop="length")
+    played = await play(FakeModel([cut, say("shorter")]), tools)
+    assert [(refused.toolCallId, "cut off" in refused.errorText) for refused in of(played, "tool-input-error")] == [
+        ("c2", True)
+    ]
+    assert tools.ran == ["c1"]
 
 
 @pytest.mark.parametrize("spent", [100, 101])
