@@ -42,6 +42,11 @@ def exact_text(text: str) -> str:
     return escape_lookalikes(safe_text(text))
 
 
+def exact_line(text: str) -> str:
+    """Return the same as one line."""
+    return safe_line(exact_text(text))
+
+
 def _shown(char: str) -> str:
     return char if char.isprintable() or char in JOINERS or category(char) == "Zs" else escape(char)
 
