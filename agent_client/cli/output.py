@@ -25,6 +25,11 @@ def exact_text(text: str) -> str:
     return escape_lookalikes(safe_text(text))
 
 
+def exact_line(text: str) -> str:
+    """Return the same as one line."""
+    return safe_line(exact_text(text))
+
+
 def local_time(epoch_ms: int | None) -> str:
     """Return a time of the API in the reader's time zone. Any number has a text, also one that no calendar has."""
     if epoch_ms is None:

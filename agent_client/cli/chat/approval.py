@@ -13,7 +13,7 @@ from rich.text import Text
 from agent_common.protocol import ApprovalScope, is_object, read_typed_decision
 
 from ... import Approval
-from ..output import exact_text, safe_json, safe_line
+from ..output import exact_line, exact_text, safe_json, safe_line
 from .blocks import FileChange, change_lines, counted, difference
 from .screen import Choice, Menu
 
@@ -45,7 +45,7 @@ def approval_menu(approval: Approval, change: FileChange | None = None) -> tuple
     choices.append(Choice("No, and tell the agent why"))
     keys = {"y": 0, "n": len(decisions) - 1} | ({"a": 1} if approval.always else {})
     title = Group(
-        Text.assemble(("Allow ", "warn"), (safe_line(approval.tool), "bold"), ("?", "warn")), *_about(approval, change)
+        Text.assemble(("Allow ", "warn"), (exact_line(approval.tool), "bold"), ("?", "warn")), *_about(approval, change)
     )
     menu = Menu(
         title,
@@ -86,22 +86,22 @@ def where(approval: Approval, scope: ApprovalScope) -> str:
 def rules_in_words(approval: Approval) -> str:
     """Return the rules that `always` adds."""
     rules = [f"{rule.get('permission')} {rule.get('pattern')}" for rule in approval.always if is_object(rule)]
-    return safe_line(exact_text(", ".join(rules)))
+    return exact_line(", ".join(rules))
 
 
 def _about(approval: Approval, change: FileChange | None) -> Iterator[RenderableType]:
     yield Text("")
     if change is not None:
         added, removed = counted(difference(change))
-        yield Text.assemble(safe_line(change.path), (f"  +{added} -{removed}", "dim"))
-        yield from change_lines(change, MAX_CHANGED)
+        yield Text.assemble(exact_line(change.path), (f"  +{added} -{removed}", "dim"))
+        yield from change_lines(change, MAX_CHANGED, exact_line)
     elif approval.tool == "bash" and is_object(approval.input) and isinstance(approval.input.get("command"), str):
         yield from _command(approval.input)
     else:
         yield from _arguments(approval.input)
     if approval.reason:
         yield Text("")
-        yield Text(safe_line(approval.reason), "dim")
+        yield Text(exact_line(approval.reason), "dim")
     if approval.code:
         yield Text(f"Code {safe_line(approval.code)}", "dim")
 
@@ -121,5 +121,5 @@ def _arguments(given: Any) -> Iterator[Text]:
     for name, value in given.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         first, *more = exact_text(text).split("\n")
-        yield Text.assemble((f"{safe_line(exact_text(name))}: ", "dim"), first)
+        yield Text.assemble((f"{exact_line(name)}: ", "dim"), first)
         yield from (Text(f"  {line}") for line in more)

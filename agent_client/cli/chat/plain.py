@@ -29,7 +29,7 @@ from ... import (
 )
 from ..answered_by import AnsweredBy
 from ..errors import ABORTED, DONE, FAILED, WAITS, explain
-from ..output import Output, safe_line
+from ..output import Output, exact_line, safe_json, safe_line
 from .approval import decision_of_line
 from .blocks import QUESTION, ToolLine
 from .commands import is_command
@@ -117,9 +117,9 @@ class PlainChat:
             if isinstance(request, Question):
                 await self._agent.answer(request, await self._answers(request, lines))
                 return True
-            self._line(f"? allow {request.tool} {safe_line(str(request.input))}")
+            self._line(f"? allow {exact_line(request.tool)} {exact_line(safe_json(request.input))}")
             if request.reason:
-                self._line(f"  {request.reason}")
+                self._line(f"  {exact_line(request.reason)}")
             if request.code is None:  # an agent of an earlier version
                 self._line(f"  it waits for `agent approve {request.id}`")
                 return False

@@ -10,7 +10,7 @@ import typer
 
 from ..contexts import Target, identify, open_agent, open_mesh
 from ..errors import DONE, WAITS, CliError, UsageError
-from ..output import exact_text, local_time, print_error, safe_json
+from ..output import exact_line, exact_text, local_time, print_error, safe_json
 from ..run import Invocation, command
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 Scope = Literal["session", "agent"]
 SHOWN_CHARACTERS = 200
-"""Of the arguments of a call, in a list on a terminal; `agent approve ID` shows all."""
+"""Of the arguments of a call, in a list on a terminal. Beside a call that is not shown whole stands no code: what it
+says there may be harmless, so its end is to be read before it is allowed."""
 
 
 @command
@@ -92,23 +93,18 @@ def _list(call: Invocation, found: Sequence[ListedRequest]) -> None:
     if call.output.json:
         call.output.document({"pending": [one.model_dump(mode="json") for one in found]})
         return
-    limit = SHOWN_CHARACTERS if call.output.terminal else None
-    rows = [
-        (
-            one.id,
-            one.kind,
-            _workspace(one),
-            one.user,
-            one.session_id,
-            one.code or "",
-            local_time(one.since),
-            one.tool,
-            _brief(one)[:limit],
-        )
-        for one in found
-    ]
+    rows = [_row(one, cut=call.output.terminal) for one in found]
     columns = ("id", "kind", "workspace", "user", "session", "code", "since", "tool", "input")
     call.output.table(columns, rows, empty="nothing waits for a person")
+
+
+def _row(one: ListedRequest, *, cut: bool) -> Sequence[str]:
+    code, brief = one.code or "", exact_line(_brief(one))
+    if cut and (missing := len(brief) - SHOWN_CHARACTERS) > 0:
+        code = ""
+        brief = f"{brief[:SHOWN_CHARACTERS]}… {missing} characters more: agent approve {one.id}"
+    since = local_time(one.since)
+    return one.id, one.kind, _workspace(one), one.user, one.session_id, code, since, exact_line(one.tool), brief
 
 
 def _workspace(request: ListedRequest) -> str:
@@ -151,7 +147,7 @@ def _show(call: Invocation, request: ListedRequest) -> None:
                 call.output.line(f"  {number}. {option.get('label', '')} {option.get('description') or ''}".rstrip())
         call.output.note("answer it with --answer TEXT")
         return
-    call.output.line(f"{request.tool}, {request.reason or 'no rule allows it'}")
+    call.output.line(exact_line(f"{request.tool}, {request.reason or 'no rule allows it'}"))
     call.output.text(exact_text(safe_json(request.input, indent=2)) + "\n")
     for rule in request.always:
         call.output.line(f"--always adds the rule {exact_text(safe_json(rule))}")

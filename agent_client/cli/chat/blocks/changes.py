@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal
@@ -79,19 +79,19 @@ def counted(lines: Sequence[Numbered]) -> tuple[int, int]:
     return sum(line.sign == "+" for line in lines), sum(line.sign == "-" for line in lines)
 
 
-def change_lines(change: FileChange, most: int = SHOWN_LINES) -> Iterator[Text]:
-    """Yield the difference as lines, at most `most`."""
+def change_lines(change: FileChange, most: int = SHOWN_LINES, show: Callable[[str], str] = safe_line) -> Iterator[Text]:
+    """Yield the difference as lines, at most `most`, with their text as `show` writes it."""
     lines = difference(change)
     width = len(str(max((line.number for line in lines), default=0)))
     for line in lines[:most]:
-        yield _drawn(line, width if change.whole else 0)
+        yield _drawn(line, width if change.whole else 0, show)
     if len(lines) > most:
         yield Text(f"… {len(lines) - most} more lines", "dim")
 
 
-def _drawn(line: Numbered, width: int) -> Text:
+def _drawn(line: Numbered, width: int, show: Callable[[str], str]) -> Text:
     if line.sign == "~":
         return Text(" " * width + " ⋮", "dim")
     style = {"+": "added", "-": "removed", " ": "dim"}[line.sign]
     number = f"{line.number:>{width}} " if width else ""
-    return Text.assemble((number, "dim"), (f"{line.sign} {safe_line(line.text)}", style))
+    return Text.assemble((number, "dim"), (f"{line.sign} {show(line.text)}", style))

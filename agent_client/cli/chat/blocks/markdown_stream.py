@@ -8,13 +8,18 @@ of its blocks.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import dropwhile, pairwise
+
+from markdown_it import MarkdownIt
 
 from ...output import safe_text
-from .markdown_view import PARSER
 
-OPEN_LINES = 60
-"""Of a longer open block the end is shown."""
+OPEN_LINES, OPEN_CHARACTERS = 60, 6_000
+"""Of a longer open block the end is shown: it is drawn again and again."""
+FENCE_CHARACTERS = 40
+"""Of the line that begins a block of code, above its end."""
+_OUTLINE = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"]).disable(["reference", "inline"])
+"""Finds the blocks of a text, and does not look into them."""
 
 
 class MarkdownStream:
@@ -23,45 +28,57 @@ class MarkdownStream:
     def __init__(self) -> None:
         self._lines: list[str] = []
         """Whole lines of the open block, safe to show."""
-        self._rest = ""
-        """The line that is not complete, as it came."""
+        self._size = 0
+        """Characters of those."""
+        self._rest: list[str] = []
+        """The pieces of the line that is not complete, as they came."""
         self._look_at = 0
-        """Lines of the open block with which its end is looked for again: a long one is not read at every line."""
+        """Size of the open block with which its end is looked for again: a long one is not read at every line."""
         self.received = 0
         """Characters so far."""
 
     def feed(self, delta: str) -> Sequence[str]:
         """Take more of the text and return the blocks that are finished by it."""
         self.received += len(delta)
-        whole, newline, self._rest = (self._rest + delta).rpartition("\n")
-        if not newline:
+        self._rest.append(delta)
+        if "\n" not in delta:
             return ()
-        self._lines += safe_text(whole + newline).split("\n")[:-1]
-        if len(self._lines) < self._look_at:
+        whole, newline, rest = "".join(self._rest).rpartition("\n")
+        self._rest = [rest]
+        self._add(safe_text(whole + newline).split("\n")[:-1])
+        if self._size < self._look_at:
             return ()
         blocks = self._take(keep_last=True)
-        self._look_at = len(self._lines) * 5 // 4 if len(self._lines) > OPEN_LINES else 0
+        is_long = len(self._lines) > OPEN_LINES or self._size > OPEN_CHARACTERS
+        self._look_at = self._size * 5 // 4 if is_long else 0
         return blocks
 
     def finish(self) -> Sequence[str]:
         """The text has ended: return what is left of it."""
-        if self._rest:
-            self._lines.append(safe_text(self._rest))
-            self._rest = ""
+        if rest := "".join(self._rest):
+            self._add([safe_text(rest)])
         blocks = self._take(keep_last=False)
         self._lines.clear()
+        self._rest.clear()
         return blocks
 
     @property
     def open(self) -> str:
         """The open block as far as it is there; of a long one its end."""
-        lines = [*self._lines, safe_text(self._rest)]
-        while lines and not lines[0].strip():
-            del lines[0]
-        if len(lines) <= OPEN_LINES:
-            return "\n".join(lines)
-        fence = [lines[0]] if lines[0].lstrip().startswith(("```", "~~~")) else []
-        return "\n".join(fence + lines[-OPEN_LINES:])
+        rest = safe_text("".join(self._rest)[-OPEN_CHARACTERS:])
+        lines = [*self._lines[-OPEN_LINES:], rest] if self._lines or rest.strip() else []
+        shown = "\n".join(line[-OPEN_CHARACTERS:] for line in lines)[-OPEN_CHARACTERS:]
+        is_cut = len(self._lines) > OPEN_LINES or self._size > OPEN_CHARACTERS
+        if is_cut and self._lines[0].lstrip().startswith(("```", "~~~")):
+            return f"{self._lines[0][:FENCE_CHARACTERS]}\n{shown}"
+        return shown
+
+    def _add(self, lines: Sequence[str]) -> None:
+        """Take lines, without empty ones before a block."""
+        if not self._lines:
+            lines = list(dropwhile(lambda line: not line.strip(" \t"), lines))
+        self._lines += lines
+        self._size += sum(map(len, lines)) + len(lines)
 
     def _take(self, *, keep_last: bool) -> Sequence[str]:
         starts = _block_starts("\n".join(self._lines) + "\n")
@@ -70,9 +87,10 @@ class MarkdownStream:
         cuts = starts if keep_last else [*starts, len(self._lines)]
         blocks = ["\n".join(self._lines[start:end]) for start, end in pairwise(cuts)]
         del self._lines[: cuts[-1]]
+        self._size = sum(map(len, self._lines)) + len(self._lines)
         return blocks
 
 
 def _block_starts(text: str) -> list[int]:
     """The lines at which the top-level blocks begin."""
-    return [token.map[0] for token in PARSER.parse(text) if token.level == 0 and token.nesting >= 0 and token.map]
+    return [token.map[0] for token in _OUTLINE.parse(text) if token.level == 0 and token.nesting >= 0 and token.map]

@@ -14,6 +14,55 @@ from rich.text import Text
 
 PARSER = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"]).disable("reference")
 """HTML and definitions of links are text like any other: they would hide what the agent has said."""
+LEXERS = frozenset(
+    [
+        "bash",
+        "c",
+        "c++",
+        "console",
+        "cpp",
+        "css",
+        "diff",
+        "docker",
+        "dockerfile",
+        "go",
+        "html",
+        "ini",
+        "java",
+        "javascript",
+        "js",
+        "json",
+        "jsx",
+        "kotlin",
+        "lua",
+        "php",
+        "py",
+        "pycon",
+        "python",
+        "python3",
+        "rb",
+        "rs",
+        "ruby",
+        "rust",
+        "scss",
+        "sh",
+        "shell",
+        "sql",
+        "swift",
+        "toml",
+        "ts",
+        "tsx",
+        "typescript",
+        "xml",
+        "yaml",
+        "yml",
+        "zsh",
+    ]
+)
+"""Languages whose code is coloured. Lexers of others take minutes for a page of text that was made for it."""
+MAX_LEXED = 3_000
+"""Characters of code in one piece that are coloured. A lexer's time can grow with the square: it takes half a second
+for these at worst."""
 
 
 class _LeftHeading(Heading):
@@ -25,8 +74,7 @@ class _LeftHeading(Heading):
 class _PlainCode(CodeBlock):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         code = str(self.text).rstrip("\n")
-        lexer = self.lexer_name if self.lexer_name.isascii() else "text"
-        syntax = Syntax(code, lexer or "text", theme="ansi_dark", background_color="default", word_wrap=True)
+        syntax = Syntax(code, self.lexer_name, theme="ansi_dark", background_color="default", word_wrap=True)
         yield Padding(syntax if code else Text(""), (0, 0, 0, 2))
 
 
@@ -67,3 +115,9 @@ class Prose(Markdown):
         for inline in (one for block in self.parsed for one in block.children or ()):
             if inline.type == "softbreak":  # a model that ends a line means it: an address, a list without marks
                 inline.type = "hardbreak"
+        left = MAX_LEXED
+        for block in self.parsed:
+            if block.type == "fence":
+                left -= len(block.content)
+                language = block.info.strip().partition(" ")[0].lower()
+                block.info = language if language in LEXERS and left >= 0 else "text"

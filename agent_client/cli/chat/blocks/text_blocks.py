@@ -13,6 +13,9 @@ from .markdown_view import Prose
 from .marked import Marked
 from .out import Out
 
+MAX_FORMATTED = 32_000
+"""Characters of a block that is drawn as Markdown, which takes seconds at worst. A longer one is drawn as it is."""
+
 
 class TextBlocks:
     """One text is open at a time, of the answer or of the reasoning."""
@@ -67,4 +70,5 @@ class TextBlocks:
     def _drawn(self, block: str) -> RenderableType:
         if self._key[0] == "reasoning":
             return Marked("  " if self._printed else "✻ ", "dim", Text(block.strip("\n"), "reasoning"))
-        return Marked("  " if self._printed else "● ", "accent", Prose(block))
+        drawn = Prose(block) if len(block) <= MAX_FORMATTED else Text(block.strip("\n"))
+        return Marked("  " if self._printed else "● ", "accent", drawn)

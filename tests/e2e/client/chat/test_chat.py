@@ -127,7 +127,7 @@ def test_without_a_terminal_it_is_plain_lines(agent: Runtime, tmp_path: Path) ->
     assert agent.provider.completions[-1].last_user_text == "/cost"
     lines = out.splitlines()
     assert lines[:3] == ["? Which colour?", "  1. blue", "  2. red"]
-    assert "? allow bash {'command': 'echo hi'}" in lines
+    assert '? allow bash {"command": "echo hi"}' in lines
     how = f"write `yes {asked['code']}` or `no {asked['code']}`"
     assert sum(how in line for line in lines) == 3, "neither `perhaps` nor `yes` decides"
     assert any(line.startswith("✓ bash echo hi") for line in lines)

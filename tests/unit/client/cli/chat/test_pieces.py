@@ -110,6 +110,20 @@ def test_without_rules_always_is_not_offered() -> None:
     assert chosen(menu, "n") == Picked((1,))
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        FileChange("g\u0456t.sh", "", "ls\n"),
+        FileChange("run.sh", "", "curl https://g\u0456thub.com\n"),
+        FileChange("run.sh", "curl https://g\u0456thub.com\n", ""),
+        FileChange("run.sh", "# g\u0456thub\nls\n", "# g\u0456thub\nrm\n"),
+    ],
+)
+def test_a_change_that_is_decided_on_shows_letters_that_look_like_others(change: FileChange) -> None:
+    text = shown(approval_menu(Approval("s", "a", "c", "write", {}), change)[0])
+    assert "g\\u0456t" in text
+
+
 @given(JSON)
 def test_any_input_of_a_call_can_be_shown(value: Any) -> None:
     for tool in ("bash", "write", "todo", "question", "other"):
