@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from pydantic_core import to_json
@@ -46,8 +48,17 @@ class _Event(NamedTuple, Generic[A]):
     body: bytes
 
 
+@dataclass(slots=True)
+class _Share:
+    """The events of one of those who share the ring."""
+
+    ids: deque[int] = field(default_factory=deque[int])
+    bytes: int = 0
+
+
 class EventRing(Generic[A]):
-    """The latest events. A watcher holds only a position in the ring, so a slow one costs no memory.
+    """The latest events. A watcher holds only a position in the ring, so a slow one costs no memory. If it is full, the
+    oldest event goes of whoever has the most in it, so that nobody pushes out what others have.
 
     Ids are integers that grow by one. They begin at the time of the start in microseconds, so that those of the next
     process are larger.
@@ -55,25 +66,45 @@ class EventRing(Generic[A]):
 
     def __init__(self, clock: Clock, limits: RingLimits | None = None) -> None:
         self._clock, self._limits = clock, limits or RingLimits()
-        self._last = self._forgotten = clock.now_ms() * 1000
-        """Ids of the latest event, and of the latest one that is no longer in the ring."""
+        self._first = self._last = self._forgotten = clock.now_ms() * 1000
+        """Ids before the first event, of the latest one, and of the latest one that is no longer in the ring."""
         self._events: dict[int, _Event[A]] = {}
+        self._ids: list[int] = []
+        """Of the events in the ring, in their order."""
+        self._shares: dict[str, _Share] = {}
         self._bytes = 0
         self._watchers = ShareCounter(self._limits.watchers)
         self._news: asyncio.Event | None = None
         """Set with the next event; None while nobody waits for it."""
         self._closed = False
 
-    def append(self, kind: str, audience: A, facts: Mapping[str, Any]) -> None:
-        """Add an event for all watchers that may see its audience. Never waits."""
+    def append(self, kind: str, audience: A, facts: Mapping[str, Any], *, owner: str = "") -> None:
+        """Add an event for all watchers that may see its audience. Never waits. `owner` shares the ring with others."""
         self._last += 1
         body = _render(self._last, kind, facts, self._clock.now_ms())
         self._events[self._last] = _Event(audience, body)
+        self._ids.append(self._last)
+        share = self._shares.setdefault(owner, _Share())
+        share.ids.append(self._last)
+        share.bytes += len(body)
         self._bytes += len(body)
-        while self._bytes > self._limits.bytes or len(self._events) > self._limits.events:
-            self._forgotten += 1
-            self._bytes -= len(self._events.pop(self._forgotten).body)
+        while self._bytes > self._limits.bytes or len(self._ids) > self._limits.events:
+            self._forget_one()
         self._wake()
+
+    def _forget_one(self) -> None:
+        owner, share = max(self._shares.items(), key=lambda one: self._part(one[1]))
+        gone = share.ids.popleft()
+        size = len(self._events.pop(gone).body)
+        share.bytes -= size
+        self._bytes -= size
+        del self._ids[bisect_left(self._ids, gone)]
+        if not share.ids:
+            del self._shares[owner]
+        self._forgotten = max(self._forgotten, gone)
+
+    def _part(self, share: _Share) -> float:
+        return share.bytes / self._limits.bytes + len(share.ids) / self._limits.events
 
     def follow(
         self,
@@ -105,13 +136,14 @@ class EventRing(Generic[A]):
         with self._watchers.hold(holder) as admitted:
             if not admitted:
                 return
-            lost = not self._forgotten <= after <= self._last
-            position = self._forgotten if lost else after
+            forgotten = self._forgotten
+            lost = not forgotten <= after <= self._last
+            position = after if self._first <= after <= self._last else self._first
             beginning = _render(position, EVENTS_LOST, {"after": after}, self._clock.now_ms()) if lost else b""
             yield b": watching\n" + (beginning or _position(position))
             clock = asyncio.get_running_loop().time
             sent = clock()
-            while position >= self._forgotten:
+            while self._forgotten <= max(position, forgotten):
                 piece, position = self._piece(position, sees)
                 if piece:
                     yield piece
@@ -127,13 +159,15 @@ class EventRing(Generic[A]):
     def _piece(self, position: int, sees: Callable[[A], bool]) -> tuple[bytes, int]:
         """Return events after the position, about as many as fit into a piece, and the position after them."""
         found, size = list[bytes](), 0
-        while position < self._last and size < PIECE_BYTES:
-            position += 1
-            event = self._events[position]
+        for event_id in self._ids[bisect_right(self._ids, position) :]:
+            if size >= PIECE_BYTES:
+                return b"".join(found), position
+            position = event_id
+            event = self._events[event_id]
             if sees(event.audience):
                 found.append(event.body)
                 size += len(event.body)
-        return b"".join(found), position
+        return b"".join(found), self._last
 
     async def _wait_for_news(self, seconds: float) -> None:
         """Wait for the next event of any audience, at most so long."""

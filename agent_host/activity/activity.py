@@ -56,7 +56,8 @@ class Activity:
 
     def workspace_changed(self, workspace_id: str, change: str) -> None:
         """Report a new state of a workspace, and follow its agent while it runs."""
-        self._ring.append("workspace-changed", Audience(workspace_id), {"workspace": workspace_id, "change": change})
+        facts = {"workspace": workspace_id, "change": change}
+        self._ring.append("workspace-changed", Audience(workspace_id), facts, owner=workspace_id)
         if change == "running":
             self._streams.start(workspace_id)
         elif change in ("stopped", "failed", "deleting"):
@@ -71,7 +72,7 @@ class Activity:
         kind = "budget-exhausted" if crossing.percent >= 100 else "budget-warning"
         workspace = agent_of(crossing.scope)
         facts = asdict(crossing) if workspace is None else {"workspace": workspace, **asdict(crossing)}
-        self._ring.append(kind, Audience(workspace), facts)
+        self._ring.append(kind, Audience(workspace), facts, owner=workspace or "")
 
     def _work_changed(self, work: OpenWork) -> None:
         user = work.request.principal.name
@@ -84,7 +85,7 @@ class Activity:
         }
         if work.error is not None:
             facts["error"] = work.error
-        self._ring.append("work-changed", Audience(work.workspace, user), facts)
+        self._ring.append("work-changed", Audience(work.workspace, user), facts, owner=work.workspace)
 
     def _agent_event(self, workspace_id: str, event: AgentEvent) -> None:
         if event.type == NOTICE_EVENT:
@@ -93,4 +94,4 @@ class Activity:
                 return
             event = admitted
         facts = {"workspace": workspace_id, **event.facts}
-        self._ring.append(event.type, Audience(workspace_id, event.user), facts)
+        self._ring.append(event.type, Audience(workspace_id, event.user), facts, owner=workspace_id)

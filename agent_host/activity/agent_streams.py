@@ -25,8 +25,7 @@ HEAD_SECONDS = 15.0
 SILENCE_SECONDS = 45.0
 """An agent writes at least every 15 seconds."""
 BURST_BYTES, BYTES_PER_SECOND = float(4 << 20), float(128 << 10)
-"""What an agent may send at once, and for long. Beyond it is read more slowly, so that it cannot push the events of
-others out of the host's memory."""
+"""What an agent may send at once, and for long. Beyond it is read more slowly."""
 LEAST_COST = 512.0
 """Bytes that each event counts as at least."""
 _BACKOFF = Backoff(first=0.2, most=30.0, jitter=0.5)

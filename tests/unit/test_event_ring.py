@@ -91,6 +91,43 @@ async def test_what_is_missing_is_told_and_all_else_comes_once(
     assert ids == sorted(ids)
 
 
+@given(
+    flood=st.lists(st.tuples(st.sampled_from(["loud", "louder"]), st.integers(0, 400)), max_size=60),
+    bound=st.integers(8, 20),
+)
+async def test_a_flood_pushes_out_only_its_own(flood: list[tuple[str, int]], bound: int) -> None:
+    events = ring(events=bound, bytes=bound * 300)
+    begin = await start(events)
+    for number in range(2):
+        events.append("approval-requested", "quiet", {"number": number}, owner="quiet")
+    for who, size in flood:
+        events.append("notice", who, {"text": "x" * size}, owner=who)
+    events.append("approval-requested", "quiet", {"number": 2}, owner="quiet")
+    events.close()
+    for after in (begin, begin + 1):
+        told, ids = await seen(events.follow(lambda who: who == "quiet", after=after))
+        numbers = [event["number"] for event in told if event["type"] == "approval-requested"]
+        assert numbers == [0, 1, 2][after - begin :]
+        assert ids == sorted(ids)
+    kept = events._events
+    assert list(kept) == events._ids
+    assert sum(share.bytes for share in events._shares.values()) == sum(len(one.body) for one in kept.values())
+
+
+async def test_a_watcher_that_has_missed_events_of_others_is_told_and_goes_on_where_it_was() -> None:
+    events = ring(events=6)
+    begin = await start(events)
+    events.append("asked", "quiet", {"number": 0}, owner="quiet")
+    for number in range(20):
+        events.append("noted", "loud", {"number": number}, owner="loud")
+    stream = events.follow(everything, after=begin + 1)
+    events.append("asked", "quiet", {"number": 1}, owner="quiet")
+    events.close()
+    told, _ = await seen(stream)
+    assert [event["type"] for event in told] == ["events-lost", *["noted"] * 4, "asked"]
+    assert [event["number"] for event in told if event["type"] == "noted"] == [16, 17, 18, 19]
+
+
 @pytest.mark.parametrize("after", ["0", "1", "99999999999999999999", "abc", "-1"])
 async def test_an_id_of_another_process_has_missed_something(after: str) -> None:
     events = ring()

@@ -17,7 +17,7 @@ class EventBus:
         self._ring: EventRing[str | None] = EventRing(clock, limits)
 
     def emit(self, kind: str, principal: str | None, /, **facts: Any) -> None:
-        self._ring.append(kind, principal, facts)
+        self._ring.append(kind, principal, facts, owner=principal or "")
 
     def watch(self, principal: str | None, after: int | None = None) -> AsyncGenerator[bytes]:
         """Return the events after the id `after`, or from now on, as server-sent events. A principal of None: those of
