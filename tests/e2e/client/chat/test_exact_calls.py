@@ -47,12 +47,15 @@ def test_without_a_terminal(agent: Runtime, tmp_path: Path, name: str) -> None:
 
 def test_the_list_on_a_terminal(agent: Runtime, tmp_path: Path) -> None:
     deceiving = {name: waiting(agent, command) for name, (command, _) in DECEIVING.items()}
-    _, cut_id, cut_code = waiting(agent, HARMLESS + END)
+    cut_session, cut_id, cut_code = waiting(agent, HARMLESS + END)
     chat_command(agent, tmp_path)  # writes the token
     command = [sys.executable, "-m", "agent_client", "pending", "--url", agent.url, "--token-file"]
     with Terminal([*command, str(tmp_path / "token")], {}, tmp_path, columns=1200) as terminal:
         assert terminal.exit_code() == 0
-        rows = {line.split()[0]: line for line in terminal.screen(history=True).splitlines() if line.strip()}
+        screen = terminal.see(cut_id, *(id for _, id, _ in deceiving.values()), history=True)
+    for session in (cut_session, *(session for session, _, _ in deceiving.values())):
+        assert agent.post(f"/chat/{session}/abort", {}).status_code == 200
+    rows = {line.split()[0]: line for line in screen.splitlines() if line.strip()}
     for name, (_, id, code) in deceiving.items():
         assert DECEIVING[name][1] in rows[id]
         assert f" {code} " in rows[id], "a call that is shown whole may be decided on from the list"
