@@ -29,8 +29,8 @@ class Terminal:
         config.write_text(CONFIG)
         self._config = config
         given = " ".join(f"{name}={shlex.quote(value)}" for name, value in env.items())
-        own_size = "-u COLUMNS -u LINES"  # the terminal's, and not that which who runs the tests was given
-        self._command = f"env {own_size} LANG=C.UTF-8 {given} {shlex.join(argv)}; echo $? > {shlex.quote(str(self._code))}"
+        unset = "-u COLUMNS -u LINES"  # the size is that of this terminal
+        self._command = f"env {unset} LANG=C.UTF-8 {given} {shlex.join(argv)}; echo $? > {shlex.quote(str(self._code))}"
 
     def __enter__(self) -> Self:
         self._place = tempfile.TemporaryDirectory(prefix="tmux")  # short, because the path of a socket is
