@@ -50,15 +50,15 @@ class _Event(NamedTuple, Generic[A]):
 
 @dataclass(slots=True)
 class _Share:
-    """The events of one of those who share the ring."""
+    """The events of one owner."""
 
     ids: deque[int] = field(default_factory=deque[int])
     bytes: int = 0
 
 
 class EventRing(Generic[A]):
-    """The latest events. A watcher holds only a position in the ring, so a slow one costs no memory. If it is full, the
-    oldest event goes of whoever has the most in it, so that nobody pushes out what others have.
+    """The latest events. A watcher holds only a position in the ring, so a slow one costs no memory. A full ring drops
+    the oldest event of the owner that has the most in it, so that no owner pushes out the events of others.
 
     Ids are integers that grow by one. They begin at the time of the start in microseconds, so that those of the next
     process are larger.

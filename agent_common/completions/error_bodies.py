@@ -129,7 +129,7 @@ def _objects(value: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
 
 
 def _written(text: str) -> Any:
-    """Return the JSON that is written in a text, whatever stands before and behind it; None if there is none."""
+    """Return the JSON in a text that may have words before and behind it; None if there is no JSON."""
     found = _WRITTEN.search(text)
     if found is None:
         return None

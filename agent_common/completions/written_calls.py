@@ -44,7 +44,7 @@ MARKS = (
     *(f"{head}<|channel|>commentary to=functions." for head in _HEADS_OF_MESSAGES),
     *(f"{head} to=functions." for head in _HEADS_OF_MESSAGES[:2]),
 )
-"""Special tokens, which no prose holds: a call begins there, whatever was said before."""
+"""Special tokens. Prose has none of them, so a call begins there also behind prose."""
 _NAMES_A_TOOL = re.compile(
     r"name\"|name=\"|<\|tool_call_argument_begin\|>|to=functions\.\w|<\uff5ctool\u2581sep\uff5c>"
 )

@@ -33,6 +33,8 @@ def plain_name(name: str) -> str:
 def existing_alike(path: Path, root: Path) -> Path:
     """Return the path with the names below the root as the folders have them, where exactly one entry reads the same.
     What exists as it is named stays, and so do new names. Links are not followed."""
+    if os.path.lexists(path):
+        return path
     found, parts = root, path.parts[len(root.parts) :]
     for at, part in enumerate(parts):
         exact = found / part

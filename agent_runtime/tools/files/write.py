@@ -72,10 +72,11 @@ def _write(arguments: Mapping[str, Any], context: ToolContext, locks: PathLocks,
 def _as_before(content: str, at: SafePath) -> bytes:
     """Return the content in the encoding of the file that it replaces. Raises ToolFailure where it has what `read`
     shows in the place of bytes that are no text: they would be lost."""
-    if not at.path.is_file():
+    try:
+        with at.open() as file:
+            head = file.read(HEAD_SIZE)
+    except ToolFailure:  # there is no file, or none that may be read
         return content.encode(errors="replace")
-    with at.open() as file:
-        head = file.read(HEAD_SIZE)
     if "\ufffd" in content and utf16_of(head) is None and not is_utf8(read_bounded(at)):
         raise ToolFailure(
             f"{at.shown} is not UTF-8, and content has \ufffd where its other bytes are, which would be lost; change a "

@@ -142,7 +142,7 @@ def other_forms() -> list[Case]:
 
 
 def _form(case: Case, name: str, events: list[dict[str, Any]], want: dict[str, Any], escape: str = r"\u001b") -> Case:
-    """Return a case whose stream has these events. `escape`: what stands for the character ESCAPE in their JSON."""
+    """Return a case whose stream has these events. Their JSON has `escape` in the place of the character ESCAPE."""
     lines = [f"data: {json.dumps(event)}\n\n".replace(r"\u001b", escape) for event in events]
     return replace(
         case,

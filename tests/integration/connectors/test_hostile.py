@@ -85,7 +85,8 @@ async def test_one_that_never_answers_is_given_up(grow: Grow) -> None:
 
 async def test_one_that_starts_slowly_has_the_time_that_it_was_given(grow: Grow) -> None:
     """Of three, one has a slow start, one a slow list and one too little time for either."""
-    slow_start, slow_list = "time.sleep(1.5)", 'EVERY = \'if asked["method"] == "tools/list": time.sleep(1.5)\''
+    slow_start = "time.sleep(1.5)"
+    slow_list = """EVERY = 'if asked["method"] == "tools/list": time.sleep(1.5)'"""
     plant = grow(
         UNHEARD,
         start={**hostile(slow_start), "start_timeout_ms": 60_000},

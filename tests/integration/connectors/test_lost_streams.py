@@ -17,7 +17,7 @@ from agent_runtime.connectors.transport.connection_state import ConnectionState
 from agent_runtime.connectors.transport.notification_stream import NotificationStream
 
 from .conftest import Grow, until
-from .odd_http import INITIALIZED, OK_TOOL, Reply, Sent, odd_server, usual
+from .odd_http import INITIALIZED, OK_TOOL, Handler, Reply, Sent, odd_server, usual
 
 QUICK = Timeouts(first_wait=10, relist=0.05, backoff=(0.05,))
 EVENTS = {"content-type": "text/event-stream"}
@@ -33,6 +33,17 @@ LOST = {
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notification_stream, "PAUSES", (0.01,))
+
+
+async def assert_later_comes(grow: Grow, answers: Handler) -> None:
+    """The tool `later`, of which a notification tells, is found, and the server is ready."""
+    async with odd_server(answers) as url:
+        plant = grow(QUICK, it={"url": url})
+        await plant.prepare()
+        assert plant.state("it").error is None
+        await until(lambda: "it_later" in plant.names)
+        assert (plant.state("it").state, plant.state("it").error) == ("ready", None)
+        await plant.connectors.close()
 
 
 @pytest.mark.parametrize("lost", LOST.values(), ids=LOST.keys())
@@ -53,13 +64,7 @@ async def test_a_stream_that_is_lost_again_and_again_is_opened_again(grow: Grow,
         later = [{**OK_TOOL, "name": "later"}] if opened.is_set() else []
         return usual(sent, list={"tools": [OK_TOOL, *later]})
 
-    async with odd_server(answers) as url:
-        plant = grow(QUICK, it={"url": url})
-        await plant.prepare()
-        assert plant.state("it").error is None
-        await until(lambda: "it_later" in plant.names)
-        assert (plant.state("it").state, plant.state("it").error) == ("ready", None)
-        await plant.connectors.close()
+    await assert_later_comes(grow, answers)
 
 
 @pytest.mark.parametrize("status", [400, 404, 405, 501])
@@ -172,13 +177,7 @@ async def test_a_subscription_that_is_lost_is_made_again(grow: Grow, kind: str) 
         later = [{**OK_TOOL, "name": "later"}] if opened.is_set() else []
         return usual(sent, discover=MODERN, list={"tools": [OK_TOOL, *later]})
 
-    async with odd_server(answers) as url:
-        plant = grow(QUICK, it={"url": url})
-        await plant.prepare()
-        assert plant.state("it").error is None
-        await until(lambda: "it_later" in plant.names)
-        assert (plant.state("it").state, plant.state("it").error) == ("ready", None)
-        await plant.connectors.close()
+    await assert_later_comes(grow, answers)
 
 
 @pytest.mark.parametrize("code", [-32601, -32600, -32602])

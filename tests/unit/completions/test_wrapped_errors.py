@@ -1,4 +1,4 @@
-"""What an error says that a gateway has wrapped, or that has values which nobody expects."""
+"""Errors that a gateway has wrapped, and errors with values of an unexpected kind."""
 
 from __future__ import annotations
 

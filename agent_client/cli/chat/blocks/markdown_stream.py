@@ -14,8 +14,9 @@ from markdown_it import MarkdownIt
 
 from ...output import safe_text
 
-OPEN_LINES, OPEN_CHARACTERS = 60, 6_000
-"""Of a longer open block the end is shown: it is drawn again and again."""
+OPEN_LINES = 60
+OPEN_CHARACTERS = 6_000
+"""Of an open block with more lines or characters the end is shown: it is drawn again and again."""
 FENCE_CHARACTERS = 40
 """Of the line that begins a block of code, above its end."""
 _OUTLINE = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"]).disable(["reference", "inline"])
