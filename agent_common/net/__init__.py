@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         Upstream,
         upgrade_to_tls,
     )
-    from .egress.urls import Url, canonical_host, has_dot_segments, parse_url, resolve_location
+    from .egress.urls import Url, as_servers_read, canonical_host, has_dot_segments, parse_url, resolve_location
     from .endpoints.connect import connect, open_endpoint, open_socket
     from .proxy.forward_proxy import ConnectionRecord, ForwardProxy, ForwardProxyLimits, HostCheck, unix_socket_proxy
     from .shares import ConnectionLimit, ShareCounter, fair_share, fits_share, raise_file_limit
@@ -64,6 +64,7 @@ __all__ = [
     "UrlCheck",
     "Vsock",
     "WebClient",
+    "as_servers_read",
     "authorities_pem",
     "bind_other_loopback",
     "bind_tcp_socket",
@@ -114,7 +115,7 @@ _LAZY_EXPORTS = {
     "client.tls": ("NAMING_VARIABLES", "authorities_pem", "check_authorities", "public_tls", "trusting_tls"),
     "endpoints.connect": ("connect", "open_endpoint", "open_socket"),
     "shares": ("ConnectionLimit", "ShareCounter", "fair_share", "fits_share", "raise_file_limit"),
-    "egress.urls": ("Url", "canonical_host", "has_dot_segments", "parse_url", "resolve_location"),
+    "egress.urls": ("Url", "as_servers_read", "canonical_host", "has_dot_segments", "parse_url", "resolve_location"),
 }
 _MODULE_OF_NAME = {name: home for home, names in _LAZY_EXPORTS.items() for name in names}
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ipaddress
 import re
 from dataclasses import dataclass
+from posixpath import normpath
 from typing import Literal, cast
-from urllib.parse import quote, urljoin
+from urllib.parse import quote, unquote, urljoin
 
 from ...errors import ToolFailure
 
@@ -81,6 +82,16 @@ def has_dot_segments(target: str) -> bool:
     """Whether a program could take a part of the path for `.` or `..`, also in escapes or behind a backslash."""
     path = re.sub("%5c", "/", re.sub("%2e", ".", target.partition("?")[0], flags=re.I), flags=re.I)
     return any(part.partition(";")[0] in (".", "..") for part in path.replace("\\", "/").split("/"))
+
+
+def as_servers_read(url: Url) -> str:
+    """Return the URL as a lenient server reads it: without escapes, dot segments, repeated slashes and parameters of
+    segments. A rule about `/private` has to hold for `/open/..%2fprivate` and `//private;v=1` too."""
+    path, mark, query = url.target.partition("?")
+    path = re.sub(";[^/]*", "", unquote(unquote(path)).replace("\\", "/"))
+    end = "/" if path.endswith(("/", "/.", "/..")) else ""
+    plain = normpath(f"/{path.lstrip('/')}").rstrip("/") + end
+    return f"{url.scheme}://{url.authority}{plain or '/'}{mark}{unquote(query)}"
 
 
 def split_authority(text: str, shown: str | None = None) -> tuple[str, int | None]:

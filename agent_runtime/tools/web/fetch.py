@@ -120,13 +120,13 @@ async def _describe_access(arguments: Mapping[str, Any], _: ToolContext) -> Acce
     return AccessRequest((host,), ((*names, url),), requires=RequirementSet(net=Net(hosts=[host])))
 
 
-def _names(url: str) -> tuple[str, str, str]:
-    """Return what rules call a page: its host, its URL as it is sent, and the same without escapes. Raises ToolFailure
-    if the URL cannot be fetched."""
-    from agent_common.net import parse_url
+def _names(url: str) -> tuple[str, str, str, str]:
+    """Return what rules call a page: its host, its URL as it is sent, the same without escapes, and as a lenient server
+    reads it. Raises ToolFailure if the URL cannot be fetched."""
+    from agent_common.net import as_servers_read, parse_url
 
     at = parse_url(url)
-    return at.host, str(at), unquote(str(at))
+    return at.host, str(at), unquote(str(at)), as_servers_read(at)
 
 
 def _refusal(url: str, context: ToolContext, approved: str | None) -> str | None:

@@ -154,10 +154,12 @@ async def test_a_rule_about_a_url_holds_wherever_it_is_met(house: House, action:
         "/other": leads_to("/private/x", host="b.test"),
         "/far": leads_to("/"),
         "/escaped": leads_to("/%70rivate/x"),
+        "/up": leads_to("/open/%2e%2e/private/x"),
         "/open": leads_to("/public"),
         "/public": page(b"for all"),
         "/private/x": page(b"secret"),
         "/%70rivate/x": page(b"secret"),
+        "/open/%2e%2e/private/x": page(b"secret"),
     }
     async with web(pages) as site:
         everything = Rule(permission="web_fetch", action="allow")
@@ -166,13 +168,14 @@ async def test_a_rule_about_a_url_holds_wherever_it_is_met(house: House, action:
             for host in ("a.test", "b.test")
         ]
         fetch = fetcher(house, None, everything, *ruled)
-        for path in ("/", "/other", "/far", "/escaped"):
+        for path in ("/", "/other", "/far", "/escaped", "/up"):
             led = await fetch(url=site.url(path))
             host = "b.test" if path == "/other" else "a.test"
             assert f"agent default may not reach http://{host}" in (led.error_text or "")
             assert led.metadata["kind"] == "denied"
         assert (await fetch(url=site.url("/open"))).data["text"] == "for all"
-        for url in (site.url("/private/x"), site.url("/private/x").upper().replace("/PRIVATE/X", "/private/x")):
+        written = ("/private/x", "//private/x", "/./private", "/open/../private", "/open/..%2fprivate", "/..;/private")
+        for url in (*map(site.url, written), site.url("/private/x").upper().replace("/PRIVATE/X", "/private/x")):
             refused = await asked(house, everything, *ruled, url=url)
             assert refused == ("approval" if action == "ask" else "denied")
 

@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_common.net.egress.host_patterns import HostPatterns, split_patterns
-from agent_common.net.egress.urls import MAX_URL_CHARACTERS, canonical_host, parse_url, resolve_location
+from agent_common.net.egress.urls import (
+    MAX_URL_CHARACTERS,
+    as_servers_read,
+    canonical_host,
+    parse_url,
+    resolve_location,
+)
 from agent_runtime.errors import ToolFailure
 
 
@@ -128,6 +134,31 @@ def test_where_a_redirect_leads(location: str, where: str) -> None:
 def test_redirects_to_nowhere_are_refused(location: str) -> None:
     with pytest.raises(ToolFailure):
         resolve_location(parse_url("https://a.org/"), location)
+
+
+@pytest.mark.parametrize(
+    ("target", "read"),
+    [
+        ("", "/"),
+        ("/a/b", "/a/b"),
+        ("/a/b/", "/a/b/"),
+        ("/a/..", "/"),
+        ("/a/b/..", "/a/"),
+        ("/open/../private/x", "/private/x"),
+        ("/open/..%2fprivate", "/private"),
+        ("/open/%2e%2E/private", "/private"),
+        ("/open/%252e%252e/private", "/private"),
+        ("/open\\..\\private", "/private"),
+        ("/../../private/", "/private/"),
+        ("//private//x", "/private/x"),
+        ("/./private/./x/.", "/private/x/"),
+        ("/private;v=1/x;y", "/private/x"),
+        ("/..;/private", "/private"),
+        ("/a/?b=/../c//d%20e", "/a/?b=/../c//d e"),
+    ],
+)
+def test_how_a_lenient_server_reads_a_url(target: str, read: str) -> None:
+    assert as_servers_read(parse_url(f"HTTPS://A.org{target}#x")) == f"https://a.org{read}"
 
 
 def test_patterns() -> None:
