@@ -3,19 +3,19 @@
 Guest and host read by this package alone, so that both take an answer for the same.
 """
 
-from .arguments import mend_arguments
+from .calls.arguments import mend_arguments
 from .compression import Decompressor, decompress
-from .error_bodies import ErrorReport, named_fields, read_error_body
-from .error_places import error_in
+from .errors.bodies import ErrorReport, named_fields, read_error_body
+from .errors.failures import from_event, from_response
+from .errors.overflow import OverflowReport, overflow_of
+from .errors.places import error_in
+from .errors.waits import wait_of
 from .events import DONE, MAX_LINE_BYTES, EventSplitter
-from .failures import from_event, from_response
 from .finish_reasons import FAILED, StopReason, stop_reason
 from .kept import MAX_KEPT_BYTES, bounded
-from .overflow import OverflowReport, overflow_of
 from .pieces import AnswerPiece, CallPiece, CallStarted, ReasoningPiece, TextPiece, TextWasReasoning, ToolCall
 from .reader import CompletionReader, read_event
 from .usage import cost_of, find_report, joined_report, read_usage, with_cost
-from .waits import wait_of
 from .whole_object import DocumentEnd
 
 __all__ = [

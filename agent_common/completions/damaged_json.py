@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from ..json_reader import JsonLimits, JsonRefused, check_cost, read_json
-from .arguments import mend_escapes, replace_lone_surrogates
+from .calls.arguments import mend_escapes, replace_lone_surrogates
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
 """Maximum bytes of one line, and of a document."""

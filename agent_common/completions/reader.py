@@ -10,18 +10,18 @@ from pydantic_core import from_json  # noqa: TID251  reads small events only
 from ..errors import ModelError
 from ..json_reader import read_json
 from ..protocol import Usage, is_object
-from . import failures
-from .calls import CallAssembler
+from .calls.assembler import CallAssembler
+from .calls.written import NotCalls, is_plain, read_calls_at_end, read_written_calls
 from .content import REASONING_MEMBERS, called_in, detailed_reasoning, flatten, reasoning_of
 from .damaged_json import EVENT_LIMITS, read_damaged
-from .error_places import error_in
+from .errors import failures
+from .errors.places import error_in
 from .events import DONE
 from .finish_reasons import FAILED, NOT_YET, OVERFLOW, StopReason, stop_reason
 from .kept import KeptFields, bounded
 from .pieces import AnswerPiece, CallPiece, CallStarted, ReasoningPiece, TextPiece, ToolCall
 from .thinking import TextChannel
 from .usage import WRAPPERS, find_report, joined_report, read_usage
-from .written_calls import NotCalls, is_plain, read_calls_at_end, read_written_calls
 
 _KNOWN = frozenset(("role", "content", "tool_calls", "function_call", "refusal", "usage", *REASONING_MEMBERS))
 """Members of a delta or a message that are read; all others are kept as they are."""

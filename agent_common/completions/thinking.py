@@ -2,7 +2,7 @@
 
 Servers without a parser for their model leave its notation in the content. What begins with the tag of reasoning is
 reasoning up to its end; where the prompt has opened the tag, only its end is there. What begins with the notation of a
-call, or may be one in JSON, is held back to the end of the answer (`written_calls`), and so is what special tokens of a
+call, or may be one in JSON, is held back to the end of the answer (`calls.written`), and so is what special tokens of a
 call begin, behind a text too. Any other tag inside the text, as in code that is quoted, stays.
 """
 
@@ -14,9 +14,9 @@ from typing import Literal
 
 from agent_common.line_text import first_visible
 
+from .calls.unmarked import begins_unmarked_call
+from .calls.written import MARKS, NOTATIONS
 from .pieces import ReasoningPiece, TextPiece, TextWasReasoning
-from .unmarked_calls import begins_unmarked_call
-from .written_calls import MARKS, NOTATIONS
 
 TAGS = {
     "<think>": "</think>",

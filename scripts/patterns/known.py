@@ -4,7 +4,7 @@ from __future__ import annotations
 
 _OWN_PROCESS = "reads a plugin's docstring, in the plugin's own worker, which has a deadline"
 BOUNDED = {
-    "agent_common/completions/written_calls.py _PARAMETERS": "is used by `match` at one position only",
+    "agent_common/completions/calls/written.py _PARAMETERS": "is used by `match` at one position only",
     "agent_runtime/skills/worker/schema/docstring.py _GOOGLE_ENTRY": _OWN_PROCESS,
     "agent_runtime/skills/worker/schema/docstring.py _SPHINX_ENTRY": _OWN_PROCESS,
     "agent_runtime/skills/worker/schema/docstring.py _TITLE": _OWN_PROCESS,
@@ -21,7 +21,7 @@ MADE_WHILE_RUNNING = {
     "agent_common/profiles/table.py entry.host": "texts of this file",
     "agent_common/profiles/table.py entry.model": "texts of this file",
     "agent_common/protocol/authority/globs.py piece": "a glob that is compiled piece by piece, without a repeat in one",
-    "agent_common/completions/overflow.py wording.replace('#', '(\\\\d[\\\\d,]{0,14})')": "texts of this file",
+    "agent_common/completions/errors/overflow.py wording.replace('#', '(\\\\d[\\\\d,]{0,14})')": "texts of this file",
     "agent_host/services/paths.py ''.join((forms.get(part) or re.escape(part) for part in part": (
         "the operator's own globs, on a bounded path"
     ),

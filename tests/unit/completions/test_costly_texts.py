@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from agent_common.completions.arguments import ARGUMENT_LIMITS, MAX_MENDED, mend_arguments
+from agent_common.completions.calls.arguments import ARGUMENT_LIMITS, MAX_MENDED, mend_arguments
+from agent_common.completions.calls.written import NotCalls, read_written_calls
 from agent_common.completions.damaged_json import EVENT_LIMITS
 from agent_common.completions.reader import read_event
 from agent_common.completions.whole_object import WholeObject
-from agent_common.completions.written_calls import NotCalls, read_written_calls
 from agent_common.errors import ModelError
 
 MANY = ARGUMENT_LIMITS.max_values + 1

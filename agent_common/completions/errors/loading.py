@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .error_bodies import ErrorReport
+from .bodies import ErrorReport
 
 _LOADING = re.compile(
     r"\bload(?:ing)?\b.{0,20}\bmodel|model.{0,160}\b(?:is |being |still )*(?:loading|initiali[sz]ing|downloading)"

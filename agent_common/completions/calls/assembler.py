@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, cast
 
-from ..errors import ModelError
-from ..json_reader import JsonRefused, check_cost, read_json
-from ..protocol import is_object
+from ...errors import ModelError
+from ...json_reader import JsonRefused, check_cost, read_json
+from ...protocol import is_object
+from ..kept import KeptFields
+from ..pieces import CallPiece, CallStarted, ToolCall
+from ..whole_object import WholeObject
 from .arguments import ARGUMENT_LIMITS, DECODER, replace_lone_surrogates
-from .kept import KeptFields
-from .pieces import CallPiece, CallStarted, ToolCall
-from .whole_object import WholeObject
 
 MAX_CALLS = 256
 """Maximum tool calls in one answer."""

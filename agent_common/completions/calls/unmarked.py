@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .calls import clean_name
+from .assembler import clean_name
 
 NAME_MEMBERS = ("name", "tool_name", "tool")
 ARGUMENT_MEMBERS = ("arguments", "parameters", "args", "input")

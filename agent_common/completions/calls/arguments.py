@@ -7,8 +7,8 @@ import math
 import re
 from typing import Any, cast
 
-from ..json_reader import JsonLimits, check_cost
-from ..protocol import is_object
+from ...json_reader import JsonLimits, check_cost
+from ...protocol import is_object
 
 MAX_MENDED = 256 * 1024
 """Bytes; longer arguments are refused as they are: each attempt to mend them takes a multiple of that."""

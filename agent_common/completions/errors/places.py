@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from ..protocol import is_object
+from ...protocol import is_object
 
 _WORDED = ("message", "Message", "detail", "msg", "error_msg", "error_message", "errorMessage")
 """Members of an answer that is nothing but the words of an error."""

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from ..json_reader import JsonLimits, read_json
-from ..protocol import is_object
-from .whole_object import first_document
+from ...json_reader import JsonLimits, read_json
+from ...protocol import is_object
+from ..whole_object import first_document
 
 BODY_LIMITS = JsonLimits(max_bytes=64 * 1024)
 """A larger body is treated as plain text."""

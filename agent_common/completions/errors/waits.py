@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from ..protocol import is_object
-from .error_bodies import ErrorReport
+from ...protocol import is_object
+from .bodies import ErrorReport
 
 _SPAN = (
     r"(\d{1,12}+(?:\.\d{1,12}+)?)\s*(milliseconds?|ms|minutes?|mins?|m|hours?|hrs?|h|seconds?|secs?|s)(?![A-Za-z])\s*"

@@ -9,11 +9,11 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, cast
 
-from ..json_reader import JsonRefused, check_cost, read_json
-from ..protocol import is_object
+from ...json_reader import JsonRefused, check_cost, read_json
+from ...protocol import is_object
 from .arguments import ARGUMENT_LIMITS
-from .calls import clean_name
-from .unmarked_calls import ARGUMENT_MEMBERS, NAME_MEMBERS, is_broken_call
+from .assembler import clean_name
+from .unmarked import ARGUMENT_MEMBERS, NAME_MEMBERS, is_broken_call
 
 _ALSO_IN_XML = ("<tools>", "<function_call>")
 """Tags that an answer of another kind may begin with."""

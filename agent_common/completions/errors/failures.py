@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from ..errors import ModelError, ModelErrorCode
-from ..protocol import is_object
-from .error_bodies import ErrorReport, read_error, read_error_body
-from .error_places import base_resp_code
+from ...errors import ModelError, ModelErrorCode
+from ...protocol import is_object
+from .bodies import ErrorReport, read_error, read_error_body
 from .loading import plainly_tells_of_loading, tells_of_loading
 from .overflow import is_about_rates, overflow_of, tells_of_a_long_prompt, without_pointers
+from .places import base_resp_code
 from .waits import wait_of
 
 _OVERFLOW_CODE = re.compile(
