@@ -17,8 +17,8 @@ description: May look at the repository.
 mode: all
 permissions: {bash: {"git status": allow, "ls": allow, "echo *": allow}}
 """
-LONGEST = 3.0
-"""Seconds that `echo hi` may take meanwhile: the reply has two model calls and a process, and the machine is busy."""
+MOST_TIMES_SLOWER = 12.0
+"""How much longer `echo hi` may take meanwhile: the reply has two model calls and a process, and both cores are busy."""
 HEAVY = ("env " * 29_000, "xargs " * 19_000, "a|" * 29_000, "timeout 1 " * 11_000)
 
 
@@ -53,12 +53,17 @@ def test_scripts_that_are_hard_to_read_delay_no_other_session(agent: Runtime) ->
         return Say(calls=heavy) if "heavy" in str(request.messages) else Call("bash", {"command": "echo hi"})
 
     agent.provider.script.replace(model)
-    task = agent.assign(agent="narrow", input_data={"ask": "heavy"})
-    longest = 0.0
-    while agent.record(task)["status"] == "running" and longest < LONGEST:
+
+    def seconds_of_a_light_turn() -> float:
         began = time.monotonic()
         reply = agent.chat("light", session_id=fresh("s"), agent="narrow")
         assert reply.json()["tool_outputs"][0]["output"]["data"]["stdout"] == "hi\n"
-        longest = max(longest, time.monotonic() - began)
-    assert longest < LONGEST
+        return time.monotonic() - began
+
+    alone = min(seconds_of_a_light_turn() for _ in range(5))
+    task = agent.assign(agent="narrow", input_data={"ask": "heavy"})
+    longest = 0.0
+    while agent.record(task)["status"] == "running":
+        longest = max(longest, seconds_of_a_light_turn())
     assert agent.result(task)["status"] == "complete"
+    assert longest < MOST_TIMES_SLOWER * alone

@@ -62,7 +62,7 @@ def progress(message: Message) -> Any:
 
 
 def deep(message: Message) -> Any:
-    nested = b"[" * 150 + b"]" * 150
+    nested = b"[" * 250 + b"]" * 250
     body = b'{"jsonrpc":"2.0","id":%d,"result":{"content":[],"structuredContent":{"a":%s}}}'
     return Raw(iter((body % (message["id"], nested),)))
 
@@ -163,7 +163,7 @@ def test_results_are_cut_or_refused(guest: SmallGuest) -> None:
     outputs = {one["name"].removesuffix("_ok"): json.dumps(one["output"]) for one in answer.json()["tool_outputs"]}
     assert "larger than the limit of 4 MiB" in outputs["endless"] or "unavailable" in outputs["endless"]
     assert "for this one" in outputs["progress"]
-    assert "nested more than 100 levels deep" in outputs["deep"]
+    assert "nested more than 200 levels deep" in outputs["deep"]
     assert "not followed" in outputs["elsewhere"]
     assert "169.254.169.254" in outputs["links"]
     assert guest.peak_mib < MOST_MIB
