@@ -18,7 +18,7 @@ mode: all
 permissions: {bash: {"git status": allow, "ls": allow, "echo *": allow}}
 """
 MOST_TIMES_SLOWER = 12.0
-"""How much longer `echo hi` may take meanwhile: the reply has two model calls and a process, and both cores are busy."""
+"""How much longer `echo hi` may take meanwhile: it has two model calls and a process, and both cores are busy."""
 HEAVY = ("env " * 29_000, "xargs " * 19_000, "a|" * 29_000, "timeout 1 " * 11_000)
 
 

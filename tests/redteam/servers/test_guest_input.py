@@ -47,7 +47,7 @@ def test_large_files_are_edited_a_few_at_a_time(guest: SmallGuest) -> None:
     before = guest.peak_mib
     with guest.watched(PROMPT_MS):
         answer = guest.chat("edit them").json()
-    assert {one["output"]["type"] for one in answer["tool_outputs"]} == {"output"}, answer["tool_outputs"]
+    assert {one["output"]["type"] for one in answer["tool_outputs"]} == {"output"}, answer
     assert guest.peak_mib - before < 100
 
 

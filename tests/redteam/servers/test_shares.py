@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -92,13 +93,16 @@ def test_agents_that_agents_call_are_shared_in_the_same_way(tmp_path: Path) -> N
             asked = [one for one in provider.completions if "the looker" in one.messages[0]["content"]]
             return sorted(one.last_user_text for one in asked)
 
-        agent.chat("bob-1 bob-2 bob-3 bob-4", user="bob", wait=0)
+        agent.chat(" ".join(f"bob-{number}" for number in range(12)), user="bob", wait=0)
         eventually(lambda: len(looked()) == 2)
         agent.chat("alice-1", user="alice", wait=0)
         eventually(lambda: any("alice-1" in one.last_user_text for one in provider.completions))
         eventually(lambda: agent.status()["sessions"]["running"] >= 2)
-        provider.release()
-        eventually(lambda: "alice-1" in looked())
-        assert len([name for name in looked() if name.startswith("bob")]) < 4, "hers came before his last"
+        for _ in range(4):  # hers may not wait for a slot yet when the first two are released
+            provider.release()
+            with suppress(AssertionError):
+                eventually(lambda: "alice-1" in looked(), timeout=10)
+                break
+        assert "alice-1" in looked(), "hers came before his last"
         provider.script.replace(lambda _: Say("done"))
         provider.release()
