@@ -80,14 +80,14 @@ class ShareCounter:
         self.take(holder, -slots)
 
     @contextmanager
-    def hold(self, holder: str) -> Generator[bool]:
-        """Hold a slot during the block. Yields False if the holder did not get one."""
-        got = self.acquire(holder)
+    def hold(self, holder: str, slots: int = 1) -> Generator[bool]:
+        """Hold slots during the block. Yields False if the holder did not get them."""
+        got = self.acquire(holder, slots)
         try:
             yield got
         finally:
             if got:
-                self.release(holder)
+                self.release(holder, slots)
 
 
 class TrackedConnection(Protocol):

@@ -37,11 +37,10 @@ from .callers import (
 )
 from .cards import AgentCards
 from .errors import WorkEnded
+from .withdrawn import WithdrawnMessages
 
 CANCEL_SECONDS = 5.0
 """How long an ask waits for the end of work that its deadline has cancelled."""
-_MOST_WITHDRAWN = 8192
-"""Messages that are remembered because they were cancelled before they came."""
 
 
 class AgentRequests:
@@ -59,9 +58,7 @@ class AgentRequests:
         self._database, self._writer, self._clock = database, writer, clock
         self._listener, self._teams, self._cards = listener, teams, cards
         self._closing = asyncio.Event()
-        self._withdrawn: dict[tuple[str, str], None] = {}
-        """Agents and ids of the work that they must not get, the oldest first. In memory, because a message that its
-        cancellation has overtaken is on its way to this process and dies with it."""
+        self._withdrawn = WithdrawnMessages()
 
     def end_waits(self) -> None:
         """Answer all waiting requests now, because the host stops. The work itself goes on after the next start."""
@@ -93,15 +90,14 @@ class AgentRequests:
         Raises NotFound if there is none; then a message with the key that comes later is refused: the cancellation has
         overtaken it."""
         request_id = _request_id(member.name, key)
-        self._withdrawn[agent_id, request_id] = None  # from now on it does not begin
-        if len(self._withdrawn) > _MOST_WITHDRAWN:
-            del self._withdrawn[next(iter(self._withdrawn))]
+        if await self._reaches(member, agent_id):
+            self._withdrawn.add(member.name, agent_id, request_id)  # from now on it does not begin
         open_work = self._listener.ledger.active.get(request_id)
         owner = open_work.workspace if open_work is not None else await self._listener.ledger.owner(request_id)
         if owner != agent_id:
             raise NotFound("there is no message of yours to this agent with this Idempotency-Key")
         record = await self._listener.cancel(request_id, f"{member.name} waits for it no more")
-        self._withdrawn.pop((agent_id, request_id), None)  # its end is in the ledger
+        self._withdrawn.remove(member.name, agent_id, request_id)  # its end is in the ledger
         return CancelledAsk(request_id=request_id, status=record.status)
 
     async def hand_off(
@@ -144,14 +140,18 @@ class AgentRequests:
 
     async def _check_target(self, member: TeamMember, agent_id: str) -> None:
         """Raise NotFound for an agent that is unknown or of another team, and Conflict if it takes no work."""
-        channel = self._listener.channels.find(agent_id)
-        is_known = channel is not None or await self._cards.has(agent_id)
-        if not is_known or (not member.is_operator and await self._teams.team_of(agent_id) != member.team):
+        if not await self._reaches(member, agent_id):
             raise NotFound(f"there is no agent {agent_id!r}; GET /agents lists those that you may ask")
+        channel = self._listener.channels.find(agent_id)
         if channel is None:
             raise Conflict(f"the agent {agent_id!r} has no channel to the host, so it takes no work", code="no_channel")
         if channel.fence is not None:
             raise Conflict(f"the agent {agent_id!r} is in quarantine", code="quarantined")
+
+    async def _reaches(self, member: TeamMember, agent_id: str) -> bool:
+        """Whether there is such an agent, and the member may ask it."""
+        is_known = self._listener.channels.find(agent_id) is not None or await self._cards.has(agent_id)
+        return is_known and (member.is_operator or await self._teams.team_of(agent_id) == member.team)
 
     async def _wait(self, record: LedgerRecord, seconds: float) -> LedgerRecord:
         """Return the record once the work is over, or the last one after the seconds, or when the host stops."""
@@ -183,7 +183,7 @@ class AgentRequests:
             )
         )
         request = _request(request_id, message, member, lineage, now)
-        if (agent_id, request_id) in self._withdrawn:  # no await from here until the ledger has the work
+        if self._withdrawn.has(member.name, agent_id, request_id):  # no await from here until the ledger has the work
             text = "Idempotency-Key: you have cancelled the message with this key; take another key"
             raise Conflict(text, code="ask_cancelled")
         try:

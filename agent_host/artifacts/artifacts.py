@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -29,6 +29,9 @@ from .writing import NewVersion, Stored, check_write, delete_versions, store_ver
 
 MOST_UPLOADS = 32
 """Uploads at a time; one caller may have half of those that are free."""
+MOST_DOWNLOADED = 4 << 30
+"""Bytes of the artifacts that are downloaded at a time; one caller may have half of those that are free."""
+_DOWNLOAD_SLOT = 1 << 20
 _READ_ATTEMPTS = 3
 log = structlog.get_logger(__name__)
 
@@ -60,6 +63,7 @@ class Artifacts:
         self._database, self._writer, self._clock, self._limits = database, writer, clock, limits
         self._files = ArtifactFiles(folder)
         self._uploads = ShareCounter(MOST_UPLOADS)
+        self._downloads = ShareCounter(MOST_DOWNLOADED // _DOWNLOAD_SLOT)
         self._removals: set[asyncio.Future[None]] = set()
 
     async def open(self) -> None:
@@ -87,6 +91,15 @@ class Artifacts:
             with contextlib.suppress(FileNotFoundError):  # it was replaced or deleted since its row was read
                 return OpenedArtifact(row, await asyncio.to_thread(self._files.open, row.file))
         raise NotFound(f"the bytes of the artifact {name!r} are no longer there")
+
+    @contextlib.contextmanager
+    def downloading(self, member: TeamMember, size: int) -> Generator[None]:
+        """Count an artifact of this size as being downloaded during the block: until then its bytes are on the disk,
+        also if it is deleted. Raises TooMany."""
+        with self._downloads.hold(member.name, max(1, -(-size // _DOWNLOAD_SLOT))) as got:
+            if not got:
+                raise TooMany("you have your share of downloads; wait for one to end", code="too_many_downloads")
+            yield
 
     async def list(self, team: str, prefix: str, after: str | None, limit: int) -> ArtifactPage:
         """Return a page of artifacts, by name."""

@@ -72,11 +72,12 @@ async def read(
 ) -> Response:
     """Return the bytes of an artifact, or a range of them; 304 if it has the version that the caller names."""
     known = parse_known(if_none_match)
-    opened = await _artifacts(request).read(member.team, check_name(name), version)
+    artifacts = _artifacts(request)
+    opened = await artifacts.read(member.team, check_name(name), version)
     if known is not None and known.holds(opened.row.version):
         opened.file.close()
         return Response(status_code=304, headers=artifact_headers(opened.row))
-    return file_response(request, opened)
+    return file_response(request, opened, artifacts.downloading(member, opened.row.size))
 
 
 @router.put("/{name:path}", response_model=StoredArtifact)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
@@ -25,15 +26,22 @@ _PIECE = 256 * 1024
 class FileStream(StreamingResponse):
     """A part of an open file, which it closes. It ends when the reader accepts nothing for too long."""
 
-    def __init__(self, file: BinaryIO, start: int, end: int, status: int, headers: dict[str, str]) -> None:
+    def __init__(
+        self,
+        file: BinaryIO,
+        start: int,
+        end: int,
+        status: int,
+        headers: dict[str, str],
+        share: AbstractContextManager[None],
+    ) -> None:
+        """`share`: is entered while the file is sent."""
         super().__init__(_pieces(file, start, end), status, headers)
-        self._file = file
+        self._file, self._share = file, share
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
+        with self._file, self._share:
             await super().__call__(scope, receive, send)
-        finally:
-            self._file.close()
 
     async def stream_response(self, send: Send) -> None:
         async def in_time(message: Message) -> None:
@@ -62,8 +70,8 @@ def artifact_headers(row: Row[Any]) -> dict[str, str]:
     }
 
 
-def file_response(request: Request, opened: OpenedArtifact) -> Response:
-    """Return the bytes, or the range of them that the request asks for."""
+def file_response(request: Request, opened: OpenedArtifact, share: AbstractContextManager[None]) -> Response:
+    """Return the bytes, or the range of them that the request asks for. `share`: is entered while they are sent."""
     row, headers = opened.row, artifact_headers(opened.row)
     wanted = request.headers.get("range")
     if request.headers.get("if-range", headers["etag"]) != headers["etag"]:
@@ -79,7 +87,7 @@ def file_response(request: Request, opened: OpenedArtifact) -> Response:
     headers["content-length"] = str(end - start)
     if part is not None:
         headers["content-range"] = f"bytes {start}-{end - 1}/{row.size}"
-    return FileStream(opened.file, start, end, 206 if part else 200, headers)
+    return FileStream(opened.file, start, end, 206 if part else 200, headers, share)
 
 
 async def _pieces(file: BinaryIO, start: int, end: int) -> AsyncIterator[bytes]:

@@ -3,6 +3,7 @@
 from .batch_writer import BatchWriter, lock_shared
 from .copy import copy_sqlite
 from .engine import HostDatabase, open_database, sqlite_file
+from .hub_owners import owner_of_name
 from .hub_peer_tables import hub_changes, hub_leases, hub_peers
 from .hub_task_tables import hub_tasks
 from .mesh_tables import (
@@ -79,6 +80,7 @@ __all__ = [
     "lock_shared",
     "model_calls",
     "open_database",
+    "owner_of_name",
     "pruning_steps",
     "release_free_pages",
     "sqlite_file",

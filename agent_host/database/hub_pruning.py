@@ -9,6 +9,7 @@ from sqlalchemy import Connection, and_, delete, func, select
 
 from agent_common.net import fair_share
 
+from .hub_owners import owner_of_id
 from .shares import STEP_ROWS
 from .tables import hub_cursors, hub_envelopes, hub_sessions, hub_turns
 
@@ -25,7 +26,7 @@ class SessionPass:
         """`before`: epoch milliseconds. `rows`: number of envelopes to keep; 0: all."""
         self._before, self._rows = before, rows
         self._excess: dict[str, int] | None = None
-        """Creators of sessions, each with the number of envelopes to delete."""
+        """Owners of the ids of creators, each with the number of envelopes to delete."""
         self._found: deque[tuple[str, int, str]] = deque()
 
     def step(self, connection: Connection) -> int | None:
@@ -50,7 +51,7 @@ class SessionPass:
         return len(rows) + 1
 
     def _find_excess(self, connection: Connection) -> dict[str, int]:
-        creator = hub_sessions.c.creator_id
+        creator = owner_of_id(hub_sessions.c.creator_id)
         joined = hub_envelopes.join(hub_sessions, hub_sessions.c.session_id == hub_envelopes.c.session_id)
         counts = connection.execute(select(creator, func.count()).select_from(joined).group_by(creator)).all()
         known = {name: int(count) for name, count in counts}
@@ -70,7 +71,7 @@ class SessionPass:
                 return None
 
     def _oldest(self, connection: Connection, excess: Mapping[str, int]) -> list[tuple[str, int, str]]:
-        ended, creator = hub_sessions.c.closed_at, hub_sessions.c.creator_id
+        ended, creator = hub_sessions.c.closed_at, owner_of_id(hub_sessions.c.creator_id)
         over = [name for name, count in excess.items() if count > 0]
         query = select(hub_sessions.c.session_id, ended, creator).where(ended.is_not(None))
         query = query.where((ended < self._before) | creator.in_(over)).order_by(ended).limit(_AT_ONCE)

@@ -16,6 +16,7 @@ from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Connection, Table, delete, func, select
 
+from .hub_owners import owner_of_id
 from .hub_pruning import SessionPass
 from .hub_task_tables import hub_tasks
 from .mesh_tables import agent_requests, topic_dead_letters
@@ -81,13 +82,13 @@ def pruning_steps(limits: PruningLimits, now: int) -> list[tuple[str, Step]]:
         ("constraint_sets", lambda connection: _prune_constraints(connection, before)),
         ("hub_sessions", SessionPass(before, limits.rows).step),
         ("hub_tasks", lambda connection: _prune_tasks(connection, before)),
-        ("hub_tasks", SharePass(hub_tasks, hub_tasks.c.owner_id, limits.rows, yields=[over]).step),
+        ("hub_tasks", SharePass(hub_tasks, owner_of_id(hub_tasks.c.owner_id), limits.rows, yields=[over]).step),
         ("hub_dead_letters", _Walk(hub_dead_letters, hub_dead_letters.c.at, before).step),
-        ("hub_dead_letters", SharePass(hub_dead_letters, hub_dead_letters.c.agent_id, limits.rows).step),
+        ("hub_dead_letters", SharePass(hub_dead_letters, owner_of_id(hub_dead_letters.c.agent_id), limits.rows).step),
         ("topic_dead_letters", _Walk(topic_dead_letters, topic_dead_letters.c.at, before).step),
         ("topic_dead_letters", SharePass(topic_dead_letters, topic_dead_letters.c.agent, limits.rows).step),
         ("hub_audit", _Walk(hub_audit, hub_audit.c.at, before).step),
-        ("hub_audit", SharePass(hub_audit, hub_audit.c.agent_id, limits.rows).step),
+        ("hub_audit", SharePass(hub_audit, owner_of_id(hub_audit.c.agent_id), limits.rows).step),
         ("deleted_workspaces", lambda connection: _prune_deleted(connection, min(before, now - WORK_DAYS * DAY_MS))),
     ]
 

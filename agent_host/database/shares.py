@@ -19,7 +19,7 @@ class SharePass:
     def __init__(
         self,
         table: Table,
-        owner: Column[Any],
+        owner: ColumnElement[Any],
         rows: int,
         yields: Sequence[ColumnElement[bool]] = (true(),),
         *,

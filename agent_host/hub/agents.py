@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hmac
+import secrets
 from collections.abc import Iterator
-from uuid import uuid4
 
 from agent_common.clock import Clock
 from agent_common.protocol.hub import (
@@ -17,6 +17,7 @@ from agent_common.protocol.hub import (
     allows,
 )
 
+from ..database import owner_of_name
 from .opened_sessions import OpenedSessions
 from .store import AgentRow
 
@@ -154,6 +155,6 @@ class Agents:
         return agent
 
 
-def new_agent_id() -> str:
-    """Return an id that no agent has. It contains a sign that no name may have."""
-    return f"agt:{uuid4().hex}"
+def new_agent_id(name: str) -> str:
+    """Return an id that no agent has, nor had. It contains a sign that no name may have."""
+    return f"{owner_of_name(name)}{secrets.token_hex(8)}"

@@ -184,7 +184,7 @@ class Registry:
 
     def _add(self, passport: Passport, resume: Resume, rule: Rule) -> Agent:
         row = AgentRow(
-            agent_id=new_agent_id(),
+            agent_id=new_agent_id(passport.name),
             name=passport.name,
             passport=passport.model_dump_json(),
             resume=resume.model_dump_json(),

@@ -13,6 +13,7 @@ from pathlib import Path
 import structlog
 
 from agent_common.clock import Clock
+from agent_common.telemetry import Seldom
 
 from ..errors import InvalidRequest, RequestError
 from .kept import KeptSecret, KeptSecrets
@@ -63,6 +64,7 @@ class Secrets:
         self._store, self._sources, self._clock = store, sources, clock
         self._command_seconds = command_seconds
         self._printed = KeptSecrets(clock)
+        self._lines = Seldom(now=clock.monotonic)
 
     async def get(self, name: str) -> str:
         """Return a secret. Raises SecretUnavailable."""
@@ -76,7 +78,9 @@ class Secrets:
             return checked_value(text)
         except (OSError, UnicodeDecodeError, InvalidRequest) as error:
             why = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)  # which quotes the bytes
-            log.error("secret_unavailable", secret=name, why=why)
+            more = self._lines.facts_of_event(f"{name} {why}")
+            if more is not None:
+                log.error("secret_unavailable", secret=name, why=why, **more)
             raise SecretUnavailable from None
 
     def _read(self, name: str, source: FileSource | None) -> str | None:

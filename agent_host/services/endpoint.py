@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import unquote_to_bytes
 
 import anyio
@@ -12,8 +12,10 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from agent_common.clock import Clock
+from agent_common.errors import cut
 from agent_common.http import abort_connection
 from agent_common.net import ShareCounter
+from agent_common.telemetry import Seldom, connection_lines
 
 from ..access import AccessGuard, HostCaller, Teams
 from ..errors import RequestError, TooMany
@@ -29,6 +31,8 @@ CALL_SECONDS = 3600.0
 """Longest time of a call with its answer."""
 MAX_CALLS = 128
 """Calls at a time, of which an agent may have as many as are still free."""
+_SHOWN_PATH = 200
+"""Most characters of a path in the log."""
 _METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
@@ -43,6 +47,7 @@ class ServiceEndpoint:
     rates: ServiceRates
     clock: Clock
     calls: ShareCounter
+    lines: Seldom = field(default_factory=connection_lines)
 
     def route(self) -> Route:
         return Route("/services/{name}/{path:path}", self, methods=_METHODS)
@@ -133,19 +138,22 @@ class _Call:
 
     def _log(self, applied: Applied, error: RequestError | None) -> None:
         request, answer = self._request, self._answer
-        facts = {
-            "status": answer.status if answer is not None else None,
-            "received": answer.received if answer is not None else None,
-            "code": error.code if error is not None else None,
-        }
+        status = answer.status if answer is not None else None
+        code = error.code if error is not None else None
+        end = code or (status and f"{status // 100}xx")
+        more = self._endpoint.lines.facts_of_event(f"{self._caller.agent_id} {request.service.name} {end}")
+        if more is None:
+            return
+        facts = {"status": status, "received": answer.received if answer is not None else None, "code": code}
         log.info(
             "service_called",
             agent=self._caller.agent_id,
             service=request.service.name,
             method=request.method,
-            path=applied.hidden.redact(request.path).decode("ascii"),
+            path=cut(applied.hidden.redact(request.path).decode("ascii"), _SHOWN_PATH),
             seconds=round(self._endpoint.clock.monotonic() - self._began, 3),
             **{name: value for name, value in facts.items() if value is not None},
+            **more,
         )
 
 

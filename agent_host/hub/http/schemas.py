@@ -136,6 +136,7 @@ class HubAuditEntry(_Answer):
     kind: str
     """For example `agent_registered`, `session_closed`, `expectation_violated`, `turn_failed`."""
     agent_id: str | None
+    """Whose it is; what happens to a session is its creator's."""
     session_id: str | None
     detail: dict[str, JsonValue]
     """What else is known of it, such as a `reason`."""

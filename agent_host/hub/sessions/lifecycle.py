@@ -221,8 +221,10 @@ class Lifecycle:
 
     def _ending(self, session: LiveSession, kind: str, reason: str) -> list[Row]:
         """The rows that are written with the last envelope of a session: its tasks end before it."""
+        info = session.folded.info
         tasks = TasksEnd(f"its session has ended: {reason}", self._clock.now_ms(), session_id=session.session_id)
-        return [tasks, self._audit.note(kind, session_id=session.session_id, reason=reason)]
+        note = self._audit.note(kind, agent_id=info.creator_id, session_id=info.session_id, reason=reason)
+        return [tasks, note]
 
     # ---------------------------------------------------------------- what follows from the log
 
@@ -319,6 +321,7 @@ class Lifecycle:
         session.add_fired(overdue.key)
         row = self._audit.note(
             "expectation_violated",
+            agent_id=session.folded.info.creator_id,
             session_id=session.session_id,
             expectation=expectation.name,
             violators=overdue.violators,

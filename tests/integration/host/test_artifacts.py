@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -260,6 +261,45 @@ def half_an_upload(host: Host, name: str) -> socket.socket:
     head = f"PUT /artifacts/{name} HTTP/1.1\r\nHost: host\r\nAuthorization: Bearer {OPERATOR}\r\n"
     connection.sendall(head.encode() + b"Content-Length: %d\r\n\r\n" % (8 * MIB) + b"x" * (4 * MIB))
     return connection
+
+
+def slow_download(host: Host, name: str, token: str, *headers: str) -> tuple[socket.socket, int]:
+    """Ask for an artifact, and read no more of the answer than its head. Returns its status, too."""
+    at = urlsplit(host.url)
+    assert at.hostname is not None
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.settimeout(PATIENCE)
+    connection.connect((at.hostname, at.port))
+    asked = (f"GET /artifacts/{name} HTTP/1.1", "Host: host", f"Authorization: Bearer {token}", *headers, "", "")
+    connection.sendall("\r\n".join(asked).encode())
+    head = b""
+    while b"\r\n\r\n" not in head:
+        head += connection.recv(1)
+    return connection, int(head.split()[1])
+
+
+def test_downloads_that_take_long_are_shared_by_their_bytes(host: Host) -> None:
+    tokens = {name: make_member(host, name, "slow") for name in ("sam", "sue")}
+    with host.client(tokens["sam"]) as sam, host.client(tokens["sue"]) as sue, ExitStack() as slow:
+        assert [put(sam, "large", bytes(64 * MIB)).json()["version"] for _ in range(2)] == [1, 2]
+        assert put(sam, "small", b"1").status_code == 201
+        for number in range(32):
+            ranges = ["Range: bytes=0-"] if number % 2 else []
+            connection, status = slow_download(host, "large?version=1", tokens["sam"], *ranges)
+            slow.enter_context(connection)
+            assert status == (206 if number % 2 else 200)
+        assert sam.delete("/artifacts/large?version=1").status_code == 204
+        for name in ("large", "small"):
+            refused = sam.get(f"/artifacts/{name}", headers={"Range": "bytes=0-0"})
+            assert_problem(refused, 429, "too_many_downloads")
+            assert refused.headers["retry-after"] == "1"
+            assert sue.get(f"/artifacts/{name}", headers={"Range": "bytes=0-0"}).status_code == 206
+        assert sam.head("/artifacts/large").status_code == 200
+        assert sam.get("/artifacts/large", headers={"If-None-Match": "*"}).status_code == 304
+        assert_problem(sam.get("/artifacts/small", headers={"Range": "bytes=9-"}), 416, "out_of_range")
+        slow.close()
+        eventually(lambda: sam.get("/artifacts/large").status_code == 200)
 
 
 def parts(host: Host) -> list[str]:

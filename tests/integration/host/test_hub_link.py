@@ -12,6 +12,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from .hub_link import RawSocket, linked, opened
 from .live import PATIENCE, Host
 from .members import make_member
+from .watching import eventually
 
 
 @pytest.mark.parametrize(
@@ -97,6 +98,29 @@ async def test_a_newer_link_of_an_agent_takes_over(host: Host, token: str) -> No
         refused = await old.ask("sessions", agent_id=agent_id)
         assert refused["code"] == "access_denied"
         assert isinstance(await new.ask("sessions", agent_id=agent_id), list)
+
+
+async def test_an_agent_that_registers_anew_keeps_its_share_of_the_audit(tmp_path: Path) -> None:
+    with Host(tmp_path / "data", MESH_RETENTION_ROWS=60) as host:
+        async with linked(host, host.token("quiet")) as quiet, linked(host, host.token("flood")) as flood:
+            for _ in range(10):
+                await quiet.ask("register", passport={"name": "quiet"})
+            ids = set[str]()
+            for _ in range(50):
+                ids.add((await flood.ask("register", passport={"name": "flood"}))["agent_id"])
+                await flood.ask("unregister", agent_id="")
+        assert len(ids) == 50
+
+        def audit() -> list[str]:
+            """Whose the entries are."""
+            found = host.operator.get("/hub/audit", params={"limit": 500}).json()["entries"]
+            return [one["agent_id"] for one in found]
+
+        before = sum(one not in ids for one in audit())
+        assert before >= 15
+        host.start()  # which deletes what there is too much of
+        eventually(lambda: len(audit()) == 60)
+        assert sum(one not in ids for one in audit()) == before
 
 
 async def test_only_an_operator_without_agents_watches_all_sessions(host: Host, token: str) -> None:

@@ -84,6 +84,7 @@ async def test_operators_see_agents_sessions_logs_and_dead_letters(tmp_path: Pat
             assert (names[first], names[second]) == ("a", "b")
             (closed,) = [one for one in audit if one["kind"] == "session_closed"]
             assert (closed["session_id"], closed["detail"]) == (session_ids[1], {"reason": "done"})
+            assert closed["agent_id"] == first, "it counts as its creator's"
             assert [one["id"] for one in audit] == sorted({one["id"] for one in audit})
 
 

@@ -9,6 +9,7 @@ import re
 import socket
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -482,6 +483,27 @@ def test_the_log_of_the_host_has_no_secret(world: World, ada: httpx.Client) -> N
     assert "service_called" in output
     assert "canary" not in output
     assert "secret_unavailable" in output
+
+
+def test_an_agent_that_calls_without_end_does_not_fill_the_log(world: World, clients: Clients) -> None:
+    host, _ = world
+    began = time.monotonic()
+    paths = (f"plain/open/{'x' * 3000}", "plain/status?is=404", "plain/status?is=410", "public/x", "unset/open")
+    with host.client(host.token("loud")) as loud:
+        for _ in range(130):
+            for path in paths:
+                loud.get(f"/services/{path}")
+    clients["bea"].get("/services/plain/open/last")
+    host.process.wait_for_output("/open/last")
+    minutes = 1 + (time.monotonic() - began) // 60
+    lines = [json.loads(line) for line in host.process.output().splitlines() if line.startswith("{")]
+    calls = [line for line in lines if line.get("agent") == "loud"]
+    ends = Counter(line.get("code", line.get("status", 0) // 100) for line in calls)
+    assert ends.keys() == {2, 4, "address_not_allowed"}
+    assert all(120 <= count <= 120 * minutes for count in ends.values()), ends
+    assert max(len(line["path"]) for line in calls) <= 200
+    unset = [line for line in lines if line.get("secret") == "never-set"]
+    assert 1 <= len(unset) <= 1 + minutes
 
 
 # ---------------------------------------------------------------- the command

@@ -30,6 +30,7 @@ from agent_host.database import (
     work_audit,
 )
 from agent_host.database.shares import STEP_ROWS
+from agent_host.hub.agents import new_agent_id
 from agent_host.listener.ledger.promotions import promote_nothing
 from agent_host.listener.ledger.sql import RESULT, write_batch
 from agent_host.listener.ledger.waiting_callbacks import MOST_WAITING
@@ -274,6 +275,25 @@ async def test_an_agent_that_says_much_pushes_out_no_log_of_another(database: Ho
     put_session(database, "quiet", 3)
     await keeper(database, clock, days=0, rows=8).sweep()
     assert values(database, hub_sessions.c.session_id) == ["flood", "quiet"]
+
+
+async def test_an_agent_that_registers_anew_pushes_out_what_its_name_has_alone(
+    database: HostDatabase, clock: ManualClock
+) -> None:
+    quiet = new_agent_id("quiet")
+    ids = [*(new_agent_id("flood") for _ in range(30)), *[quiet] * 10]
+    letter = {"session_id": "x", "sequence": 1, "envelope_id": "e", "reason": "", "attempts": 5, "at": ago(1)}
+    task = {"version": 1, "state": "x", "completed_at": ago(1), "task": "{}"}
+    put(database, hub_audit, *({"kind": "x", "detail": "{}", "at": ago(1), "agent_id": one} for one in ids))
+    put(database, hub_dead_letters, *({**letter, "agent_id": one} for one in ids))
+    put(database, hub_tasks, *({**task, "task_id": f"t{n}", "owner_id": one} for n, one in enumerate(ids)))
+    for number, one in enumerate(ids):
+        put_session(database, f"s{number}", 1, envelopes=1, creator=one)
+    await keeper(database, clock, days=0, rows=20).sweep()
+    whose = hub_audit.c.agent_id, hub_dead_letters.c.agent_id, hub_tasks.c.owner_id, hub_sessions.c.creator_id
+    for column in whose:
+        kept = values(database, column)
+        assert (kept.count(quiet), len(kept)) == (10, 20), column.table.name
 
 
 async def test_nought_is_for_ever(database: HostDatabase, clock: ManualClock) -> None:
