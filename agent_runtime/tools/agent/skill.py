@@ -19,8 +19,8 @@ MAX_NAMES_IN_ERROR = 50
 DESCRIPTION = (
     "Load the instructions of a skill package by its name, and follow them. Use it when a task fits the description of "
     "one under <skills>, or where a person names one; "
-    "load it once, since it stays in the conversation. Not for running anything: what a package "
-    "tells you to run, you run with the other tools."
+    "load it once, since it stays in the conversation, and again if its instructions are not shown any more. "
+    "Not for running anything: what a package tells you to run, you run with the other tools."
 )
 PARAMETERS: dict[str, Any] = {
     "type": "object",
