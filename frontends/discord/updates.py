@@ -9,8 +9,9 @@ from typing import Any, cast
 
 import discord
 
-from ..platform import Chat, IncomingFile, Sender, Update
+from ..platform import Chat, IncomingFile, Quote, Sender, Update
 
+QUOTE_CHARACTERS = 1000
 _WRITTEN = {discord.MessageType.default, discord.MessageType.reply}
 """Other types are notes of Discord itself: a pin, a new member."""
 
@@ -30,6 +31,7 @@ def of_message(message: discord.Message, me: int) -> Update | None:
         text=_text(message, me),
         addressed=chat.private or _addressed(message, me),
         reply_to=_reply_to(message),
+        quote=_quote(message, me),
         forwarded_from="an unknown sender" if message.message_snapshots and not message.content else None,
         files=tuple(_files(message)),
     )
@@ -115,6 +117,15 @@ def _reply_to(message: discord.Message) -> str | None:
     if message.type is not discord.MessageType.reply or message.reference is None:
         return None
     return str(message.reference.message_id) if message.reference.message_id else None
+
+
+def _quote(message: discord.Message, me: int) -> Quote | None:
+    """Return what a message replies to, if it is still there."""
+    replied = message.reference.resolved if message.reference and _reply_to(message) else None
+    if not isinstance(replied, discord.Message):
+        return None
+    text = _text(replied, me) or "\n".join(f"[a file: {file.filename}]" for file in attachments(replied))
+    return Quote(text[:QUOTE_CHARACTERS], _sender(replied.author), replied.author.id == me) if text else None
 
 
 def attachments(message: discord.Message) -> list[discord.Attachment]:

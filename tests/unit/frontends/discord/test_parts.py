@@ -16,7 +16,7 @@ from frontends.discord.connection import by_name
 from frontends.discord.connection.address import api_roots
 from frontends.discord.copies import Copies, nonce_of
 from frontends.discord.pieces import choose, view
-from frontends.discord.updates import command_text, of_message
+from frontends.discord.updates import QUOTE_CHARACTERS, command_text, of_message
 from frontends.platform import (
     AnotherCopy,
     Button,
@@ -25,8 +25,11 @@ from frontends.platform import (
     MessageGone,
     Piece,
     PlatformError,
+    Quote,
+    Sender,
     TemporarilyUnavailable,
     TokenRejected,
+    Update,
 )
 
 
@@ -187,18 +190,67 @@ async def test_own_messages_and_those_of_other_programs_are_no_sign() -> None:
     assert not await told(copies)
 
 
+# ---------------------------------------------------------------- what it says
+
+ME = 9
+LISTS = ("mentions", "role_mentions", "attachments", "message_snapshots")
+
+
+def person(number: int, name: str) -> SimpleNamespace:
+    return SimpleNamespace(id=number, display_name=name, bot=False)
+
+
+def written(content: str, **fields: Any) -> discord.Message:
+    """A message of Ada that has what is read of it."""
+    message = object.__new__(discord.Message)
+    shown: dict[str, Any] = {
+        "id": 5,
+        "content": content,
+        "author": person(1, "Ada"),
+        "channel": SimpleNamespace(id=2, name="general"),
+        "type": discord.MessageType.default,
+        **dict.fromkeys(("webhook_id", "reference")),
+        **{name: [] for name in LISTS},
+    }
+    for name, value in {**shown, **fields}.items():
+        setattr(message, name, value)
+    return message
+
+
+def read(content: str, **fields: Any) -> Update:
+    found = of_message(written(content, **fields), me=ME)
+    assert found is not None
+    return found
+
+
+def replying(to: object, kind: discord.MessageType = discord.MessageType.reply) -> dict[str, Any]:
+    return {"reference": SimpleNamespace(message_id=4, resolved=to), "type": kind}
+
+
 @pytest.mark.parametrize(("content", "author"), [("", "an unknown sender"), ("look:", None)])
 def test_a_message_that_is_forwarded_has_words_of_another(content: str, author: str | None) -> None:
-    shown = SimpleNamespace(
-        id=5,
-        content=content,
-        author=SimpleNamespace(id=1, display_name="Ada", bot=False),
-        channel=SimpleNamespace(id=2, name="general"),
-        type=discord.MessageType.default,
-        message_snapshots=[SimpleNamespace(content="yes K7", attachments=[])],
-        **dict.fromkeys(("webhook_id", "reference")),
-        **{name: [] for name in ("mentions", "role_mentions", "attachments")},
-    )
-    found = of_message(cast(discord.Message, shown), me=9)
-    assert found is not None
+    found = read(content, message_snapshots=[SimpleNamespace(content="yes K7", attachments=[])])
     assert (found.text, found.forwarded_from) == (content or "yes K7", author)
+
+
+BEN = person(3, "Ben")
+FILE = SimpleNamespace(id=8, url="https://cdn.example/a.png", filename="a.png", content_type="image/png", size=3)
+FROM_BEN = Sender("3", "Ben")
+
+
+@pytest.mark.parametrize(
+    ("fields", "quote"),
+    [
+        (replying(written("failed: 503", author=BEN)), Quote("failed: 503", FROM_BEN)),
+        (replying(written("<@!3> and <@9>", author=BEN, mentions=[BEN, person(9, "Me")])), Quote("@Ben and", FROM_BEN)),
+        (replying(written("Yes", author=person(ME, "Helper"))), Quote("Yes", Sender("9", "Helper"), own=True)),
+        (replying(written("x" * 9000, author=BEN)), Quote("x" * QUOTE_CHARACTERS, FROM_BEN)),
+        (replying(written("", author=BEN, attachments=[FILE])), Quote("[a file: a.png]", FROM_BEN)),
+        (replying(written("", author=BEN)), None),
+        (replying(discord.DeletedReferencedMessage(discord.MessageReference(message_id=4, channel_id=2))), None),
+        (replying(None), None),
+        (replying(written("a pin", author=BEN), discord.MessageType.default), None),
+    ],
+)  # fmt: skip
+def test_what_a_message_replies_to_comes_with_it(fields: dict[str, Any], quote: Quote | None) -> None:
+    assert read("what does this mean?", **fields).quote == quote
