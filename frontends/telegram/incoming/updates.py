@@ -117,7 +117,7 @@ def _message(number: int, kind: UpdateKind, message: Message, me: User) -> Updat
         text=text,
         addressed=_is_person(message) and (private or mentions.addressed or (to_me and not mentions.for_another)),
         reply_to=_id(replied.message_id) if replied else None,
-        quote=_quote(message, replied, own=to_me),
+        quote=_quote(message, replied, me),
         forwarded_from=author_of(message.forward_origin) if message.forward_origin else None,
         files=files,
         album=str(message.media_group_id) if kind == "message" and message.media_group_id else None,
@@ -153,18 +153,21 @@ def _replied(message: Message) -> Message | None:
     return replied
 
 
-def _quote(message: Message, replied: Message | None, *, own: bool) -> Quote | None:
+def _quote(message: Message, replied: Message | None, me: User) -> Quote | None:
     """Return what a message replies to: the part that the person has chosen, else all of it. Nothing can be asked of
     the Bot API later."""
     part = message.quote
     if replied is not None:
-        files = (f"[a file: {file.name}]" for file in attached_files(replied))
-        text, sender = part.text if part else text_of(replied)[0] or "\n".join(files), _sender(replied)
+        sender = _sender(replied)
     elif part is not None and message.external_reply is not None:
-        text, sender = part.text, Sender("", author_of(message.external_reply.origin))
+        sender = Sender("", author_of(message.external_reply.origin))
     else:
         return None
-    return Quote(utf8_text(text[:QUOTE_CHARACTERS]), sender, own, part is not None) if text else None
+    text, entities = (part.text, part.entities or ()) if part else text_of(replied) if replied else ("", ())
+    text = Mentions(text, entities, me).text
+    if not text and replied is not None:
+        text = "\n".join(f"[a file: {file.name}]" for file in attached_files(replied))
+    return Quote(text[:QUOTE_CHARACTERS], sender, sender.id == _id(me.id), part is not None) if text else None
 
 
 def _is_person(message: Message) -> bool:
