@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
@@ -10,6 +9,7 @@ from typing import Any, cast
 import discord
 
 from ..platform import Chat, IncomingFile, Quote, Sender, Update
+from .words import own_roles, text_of
 
 QUOTE_CHARACTERS = 1000
 _WRITTEN = {discord.MessageType.default, discord.MessageType.reply}
@@ -28,7 +28,7 @@ def of_message(message: discord.Message, me: int) -> Update | None:
         sender=_sender(message.author),
         message_id=str(message.id),
         order=message.id,
-        text=_text(message, me),
+        text=text_of(message, me),
         addressed=chat.private or _addressed(message, me),
         reply_to=_reply_to(message),
         quote=_quote(message, me),
@@ -88,29 +88,13 @@ def _sender(user: discord.abc.User) -> Sender:
     return Sender(id=str(user.id), name=user.display_name)
 
 
-def _own_roles(message: discord.Message, me: int) -> list[discord.Role]:
-    """The role that Discord gave to the bot. It has the bot's name, so that people pick it from the list instead."""
-    return [role for role in message.role_mentions if role.tags is not None and role.tags.bot_id == me]
-
-
 def _addressed(message: discord.Message, me: int) -> bool:
     replied = message.reference.resolved if message.reference else None
     return (
         any(each.id == me for each in message.mentions)
-        or bool(_own_roles(message, me))
+        or bool(own_roles(message, me))
         or (isinstance(replied, discord.Message) and replied.author.id == me)
     )
-
-
-def _text(message: discord.Message, me: int) -> str:
-    """The text without the mention of the bot, and with other people's names in place of their numbers."""
-    text = message.content or "\n".join(forwarded.content for forwarded in message.message_snapshots)
-    for person in message.mentions:
-        name = "" if person.id == me else f"@{person.display_name}"
-        text = re.sub(rf"<@!?{person.id}>", lambda _, name=name: name, text)
-    for role in _own_roles(message, me):
-        text = text.replace(role.mention, "")
-    return text.strip()
 
 
 def _reply_to(message: discord.Message) -> str | None:
@@ -124,7 +108,7 @@ def _quote(message: discord.Message, me: int) -> Quote | None:
     replied = message.reference.resolved if message.reference and _reply_to(message) else None
     if not isinstance(replied, discord.Message):
         return None
-    text = _text(replied, me) or "\n".join(f"[a file: {file.filename}]" for file in attachments(replied))
+    text = text_of(replied, me) or "\n".join(f"[a file: {file.filename}]" for file in attachments(replied))
     return Quote(text[:QUOTE_CHARACTERS], _sender(replied.author), replied.author.id == me) if text else None
 
 

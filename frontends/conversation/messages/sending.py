@@ -34,6 +34,7 @@ from .words_of_people import edited, message_of, shown_name
 WhenBusy = Literal["queue", "steer"]
 HANDOVER_SECONDS = 60.0
 _QUEUE = re.compile(r"/queue(?:@\w{1,64})?(?!\S)", re.IGNORECASE)
+_NOTHING = "There is nothing in it that I can read."
 _NOT_THE_LAST = "Only the last message of a conversation can be edited. /rewind takes messages back."
 _JOINED = "It is part of the answer to an earlier message, so it cannot be edited by itself. Write the correction."
 _WAITS = "The agent still works on what came before this message. Edit it when that has ended, or write the correction."
@@ -66,7 +67,8 @@ class Sending:
         agent = it.agent(chat, person)
         received = await receive_files(it, agent, source)
         if first_visible(source.text) is None and not received.stored and source.quote is None:
-            await it.finish(update, also, *received.refused)
+            unreadable = [_NOTHING] if source.chat.private and not source.files else []
+            await it.finish(update, also, *received.refused, *unreadable)
             return
         reply = await self._reply(source, chat, person, on_busy, [file.line() for file in received.stored])
         try:

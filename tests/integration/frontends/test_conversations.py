@@ -509,6 +509,14 @@ async def test_a_file_that_does_not_end_is_left_out(tmp_path: Path) -> None:
     await talk.kill()
 
 
+async def test_what_cannot_be_read_is_told_where_nobody_else_is_meant(talk: Talk) -> None:
+    await talk.handle(talk.people.message(""))
+    await talk.handle(talk.people.message("", GROUP))
+    await talk.handle(talk.people.message(" \u200b", forwarded_from="Eve"))
+    await talk.until(lambda: len(talk.platform.messages) == 2)
+    assert talk.platform.shown() == ["There is nothing in it that I can read."] * 2
+
+
 async def test_a_reply_comes_with_the_words_that_it_replies_to(talk: Talk) -> None:
     """Not with the agent's latest ones, which it knows, unless a part of them was chosen."""
     talk.respond = says("well said")
