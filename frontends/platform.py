@@ -46,6 +46,19 @@ class IncomingFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Quote:
+    """What a message replies to, as far as it can be said in words."""
+
+    text: str
+    sender: Sender
+    """Who wrote it. The id is empty if the platform does not tell it."""
+    own: bool = False
+    """Whether the bot wrote it."""
+    part: bool = False
+    """Whether the person has chosen a part of it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Update:
     """Something that a person did. It is stored as JSON before the platform is told that it has arrived."""
 
@@ -65,6 +78,8 @@ class Update:
     """Whether it is meant for the bot: always in a private chat; in a group a command, a mention, or a reply to it."""
     reply_to: str | None = None
     """The message to which it replies."""
+    quote: Quote | None = None
+    """The words of that message, or of one in another chat."""
     forwarded_from: str | None = None
     """Who wrote the text first, as other people see it, if it was forwarded: it proves nothing."""
     files: Sequence[IncomingFile] = ()

@@ -2,6 +2,7 @@
 
 from . import transcript
 from .load_view import CurrentTurn, read_view
+from .loaded_skills import SKILL_TOOL
 from .notes import METADATA_KEY as NOTES_KEY
 from .notes import bound_notes, format_time, notes_of, sent_note, serialize_notes
 from .prompt import PromptEnvironment, PromptInputs, digest, system_prompt
@@ -24,6 +25,7 @@ from .window import MIN_SUMMARY, CompactionHistory, ContextWindow, Cut, cut_all,
 __all__ = [
     "MIN_SUMMARY",
     "NOTES_KEY",
+    "SKILL_TOOL",
     "CallResult",
     "CompactionHistory",
     "ContextUsage",

@@ -114,14 +114,19 @@ def runtime_message_text(text: str) -> str:
 SUMMARY_NOTICE = (
     "the conversation before this point is not shown any more; its summary follows, a record of what was said and done"
 )
+SKILLS_NOTICE = (
+    "the instructions of these skill packages are not shown any more: {names}. Before you go on with what one of them "
+    "is for, load it again, unless that was done below"
+)
 CUT_RESULT = "\n[the runtime has left out {left} characters here to make room]\n"
 
 
-def serialize_summary(summary: str) -> bytes:
-    """Return the message that replaces the messages which a compaction has left out."""
-    return to_json(
-        {"role": "user", "content": f"{runtime_message_text(SUMMARY_NOTICE)}\n\n{wrap_data('summary', summary)}"}
-    )
+def serialize_summary(summary: str, skills: Sequence[str] = ()) -> bytes:
+    """Return the message that replaces the messages which a compaction has left out. `skills` are the packages whose
+    instructions were among them."""
+    texts = [SUMMARY_NOTICE, *([SKILLS_NOTICE.format(names=", ".join(skills))] if skills else [])]
+    notices = notes_block([Note("notice", text) for text in texts])
+    return to_json({"role": "user", "content": f"{notices}\n\n{wrap_data('summary', summary)}"})
 
 
 def user_text(parts: Sequence[dict[str, Any]]) -> str:

@@ -16,7 +16,8 @@ from agent_common.line_text import first_visible
 
 from ..agents import DEFAULT
 from ..ports import Note, ProviderFields, ToolSpec
-from ..sessions import Marker, Message, Shortened
+from ..sessions import Marker, Message, Shortened, skill_names
+from .loaded_skills import loaded_skills
 from .notes import notes_of, sent_note
 from .provider_messages import Step, fields_of, serialize_step, serialize_summary, serialize_user_message, steps_of
 from .sanitize import escape_json_texts, escape_result_json
@@ -46,6 +47,7 @@ class CallResult:
     message_id: str
     """The user message of its turn."""
     call_id: str
+    tool: str
     text: str
 
 
@@ -58,7 +60,7 @@ class View:
         self._marker = marker
         self._messages: list[bytes] = [_system(prompt)]
         if marker is not None and marker.summary:
-            self._messages.append(serialize_summary(marker.summary))
+            self._messages.append(serialize_summary(marker.summary, marker.skills))
         self._agent = (marker.spoken_to if marker is not None else "") or agent
         """The agent that was addressed last."""
         self._turn, self._step = "", 0
@@ -119,9 +121,21 @@ class View:
         """Yield the tool results from that point on, as they are shown."""
         points = [point for point in self.cut_points if point.index >= start.index]
         for point, end in zip(points, [*(point.index for point in points[1:]), len(self._messages)], strict=True):
+            tools: dict[str, str] = {}
             for message in map(from_json, self._messages[point.index : end]):
                 if message["role"] == "tool":
-                    yield CallResult(point.message_id, message["tool_call_id"], message["content"])
+                    call = message["tool_call_id"]
+                    yield CallResult(point.message_id, call, tools[call], message["content"])
+                else:
+                    tools = {call["id"]: call["function"]["name"] for call in message.get("tool_calls") or ()}
+
+    def skills_lost(self, end: int) -> tuple[str, ...]:
+        """Return the skill packages whose instructions are not shown any more if the messages before `end` are left
+        out."""
+        kept = set(loaded_skills(self._messages[end:]))
+        before = self._marker.skills if self._marker is not None else ()
+        lost = [name for name in (*before, *loaded_skills(self._messages[:end])) if name not in kept]
+        return skill_names(list(dict.fromkeys(reversed(lost)))[::-1])
 
     def marker_without_cut(self, shortened: tuple[Shortened, ...]) -> Marker | None:
         """Return a marker that keeps the current view except for these shortened results; None if the view does not

@@ -5,7 +5,7 @@ from .branches import RewindResult
 from .copies import SessionCopy, write_at_once, write_copy
 from .copy_shares import CopyShares
 from .forks import Branch, Fork, plan_fork
-from .markers import COMPACTION, Marked, Marker, Shortened
+from .markers import COMPACTION, Marked, Marker, Shortened, skill_names
 from .record.approvals import APPROVAL_PART, APPROVAL_PREFIX, approval_id, approvals_shown
 from .record.parts import (
     INVALID_RESULT,
@@ -89,6 +89,7 @@ __all__ = [
     "rows",
     "shown_metadata",
     "shown_parts",
+    "skill_names",
     "spoken_messages",
     "text_of",
     "tool_name",

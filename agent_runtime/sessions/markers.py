@@ -5,6 +5,7 @@ what the model sees.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,8 @@ from .store import rows
 from .store.rows import MessageRow, PartRow
 
 COMPACTION = "data-compaction"
+MAX_SKILLS = 20
+_SKILL = re.compile(r"[a-z0-9-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,8 @@ class Marker:
     spoken_to: str = ""
     """The agent that the last message before the tail was addressed to."""
     shortened: tuple[Shortened, ...] = ()
+    skills: tuple[str, ...] = ()
+    """The skill packages whose instructions are not shown any more, the one loaded last at the end."""
 
     def to_part(self) -> dict[str, Any]:
         """Return the marker as the only part of its message."""
@@ -61,6 +66,8 @@ class Marker:
             data["spoken_to"] = self.spoken_to
         if self.shortened:
             data["shortened"] = [[one.message_id, one.call_id, one.kept] for one in self.shortened]
+        if self.skills:
+            data["skills"] = list(self.skills)
         return {"type": COMPACTION, "data": data}
 
     @classmethod
@@ -79,6 +86,7 @@ class Marker:
             tail_start_step=_number(data.get("tail_start_step")),
             spoken_to=whom if isinstance(whom, str) else "",
             shortened=tuple(_shortened(data.get("shortened"))),
+            skills=skill_names(data.get("skills")),
         )
 
     def omits_step(self, message_id: str, step: int) -> bool:
@@ -102,6 +110,12 @@ class Marked:
     message_id: str
     created_at: int
     marker: Marker
+
+
+def skill_names(value: Any) -> tuple[str, ...]:
+    """Return the names of skill packages in a list, at most MAX_SKILLS of its end, and nothing else that is in it."""
+    found = cast("list[Any]", value) if isinstance(value, list) else []
+    return tuple(one for one in found if isinstance(one, str) and _SKILL.fullmatch(one))[-MAX_SKILLS:]
 
 
 def insert(connection: sqlite3.Connection, row: MessageRow, part_id: str, marker: Marker) -> None:

@@ -32,5 +32,6 @@ def _with_part(album: Update, part: Update) -> Update:
         text="\n".join(filter(None, (album.text, part.text))),
         addressed=album.addressed or part.addressed,
         reply_to=album.reply_to or part.reply_to,
+        quote=album.quote or part.quote,
         files=(*album.files, *part.files),
     )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
 import discord
 
-from ..platform import Chat, IncomingFile, Sender, Update
+from ..platform import Chat, IncomingFile, Quote, Sender, Update
+from .words import own_roles, text_of
 
+QUOTE_CHARACTERS = 1000
 _WRITTEN = {discord.MessageType.default, discord.MessageType.reply}
 """Other types are notes of Discord itself: a pin, a new member."""
 
@@ -27,9 +28,10 @@ def of_message(message: discord.Message, me: int) -> Update | None:
         sender=_sender(message.author),
         message_id=str(message.id),
         order=message.id,
-        text=_text(message, me),
+        text=text_of(message, me),
         addressed=chat.private or _addressed(message, me),
         reply_to=_reply_to(message),
+        quote=_quote(message, me),
         forwarded_from="an unknown sender" if message.message_snapshots and not message.content else None,
         files=tuple(_files(message)),
     )
@@ -86,35 +88,28 @@ def _sender(user: discord.abc.User) -> Sender:
     return Sender(id=str(user.id), name=user.display_name)
 
 
-def _own_roles(message: discord.Message, me: int) -> list[discord.Role]:
-    """The role that Discord gave to the bot. It has the bot's name, so that people pick it from the list instead."""
-    return [role for role in message.role_mentions if role.tags is not None and role.tags.bot_id == me]
-
-
 def _addressed(message: discord.Message, me: int) -> bool:
     replied = message.reference.resolved if message.reference else None
     return (
         any(each.id == me for each in message.mentions)
-        or bool(_own_roles(message, me))
+        or bool(own_roles(message, me))
         or (isinstance(replied, discord.Message) and replied.author.id == me)
     )
-
-
-def _text(message: discord.Message, me: int) -> str:
-    """The text without the mention of the bot, and with other people's names in place of their numbers."""
-    text = message.content or "\n".join(forwarded.content for forwarded in message.message_snapshots)
-    for person in message.mentions:
-        name = "" if person.id == me else f"@{person.display_name}"
-        text = re.sub(rf"<@!?{person.id}>", lambda _, name=name: name, text)
-    for role in _own_roles(message, me):
-        text = text.replace(role.mention, "")
-    return text.strip()
 
 
 def _reply_to(message: discord.Message) -> str | None:
     if message.type is not discord.MessageType.reply or message.reference is None:
         return None
     return str(message.reference.message_id) if message.reference.message_id else None
+
+
+def _quote(message: discord.Message, me: int) -> Quote | None:
+    """Return what a message replies to, if it is still there."""
+    replied = message.reference.resolved if message.reference and _reply_to(message) else None
+    if not isinstance(replied, discord.Message):
+        return None
+    text = text_of(replied, me) or "\n".join(f"[a file: {file.filename}]" for file in attachments(replied))
+    return Quote(text[:QUOTE_CHARACTERS], _sender(replied.author), replied.author.id == me) if text else None
 
 
 def attachments(message: discord.Message) -> list[discord.Attachment]:

@@ -47,6 +47,6 @@ MADE_WHILE_RUNNING = {
     "agent_runtime/tools/watchdog/policy_file.py pattern": "the operator's own policy",
     "agent_runtime/tools/watchdog/policy_file.py text": "the operator's own policy",
     "agent_runtime/tools/watchdog/watchdog.py f'{translate(one)}|{translate(literal)}'": "the operator's own policy",
-    "frontends/discord/updates.py text": "a literal mention of one person",
+    "frontends/discord/words.py text": "a literal mention of one person",
     "frontends/settings/bots_file.py compiled": "the operator's own settings",
 }

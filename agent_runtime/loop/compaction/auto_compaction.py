@@ -13,6 +13,7 @@ from agent_common.telemetry import logger
 
 from ...context import (
     MIN_SUMMARY,
+    SKILL_TOOL,
     CompactionHistory,
     ContextUsage,
     ContextWindow,
@@ -223,6 +224,7 @@ class AutoCompaction:
             tail_start_step=cut.start.step if cut.start else 0,
             spoken_to=_spoken_to(view.cut_points, cut.start),
             shortened=tuple(self._choose_shortened(cut.start, excess)) if cut.start else (),
+            skills=view.skills_lost(cut.head.stop),
         )
         return await self._save_marker(marker, summary)
 
@@ -233,16 +235,16 @@ class AutoCompaction:
         return marker_id, marker
 
     def _choose_shortened(self, start: CutPoint, excess: int) -> list[Shortened]:
-        """Return the shortened results of the tail: those shortened earlier, and further ones, the largest first, until
-        `excess` tokens are saved."""
+        """Return the shortened results of the tail: those shortened earlier, and further ones, the largest first and
+        instructions last, until `excess` tokens are saved."""
         view = self._deps.view
-        results = sorted(view.results(start), key=lambda result: -len(result.text))
+        results = sorted(view.results(start), key=lambda result: (result.tool == SKILL_TOOL, -len(result.text)))
         in_tail = {(result.message_id, result.call_id) for result in results}
         chosen = {key: old for old in view.shortened if (key := (old.message_id, old.call_id)) in in_tail}
         for result in results:
             size = len(result.text)
             if excess <= 0 or size <= MIN_KEPT_CHARACTERS:
-                break
+                continue
             tokens = self._deps.context_usage.text_tokens(result.text)
             kept = max(MIN_KEPT_CHARACTERS, int(size * max(0.0, 1 - excess / tokens) * SAFETY_SHARE))
             chosen[result.message_id, result.call_id] = Shortened(result.message_id, result.call_id, kept)

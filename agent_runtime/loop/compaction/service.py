@@ -137,10 +137,13 @@ class CompactionService:
         await self._save_facts(session, summary)
         row = self._row(session, summary)
         part_id = self.services.ids.new("prt")
+        skills = view.skills_lost(cut.head.stop)
 
         def unit(connection: sqlite3.Connection) -> None:
             came = history.first_shown_after(connection, session.id, last)  # e.g. a background agent's report
-            marker = Marker(summary.text, summary.tokens, auto=False, tail_start_id=came, spoken_to=view.spoken_to)
+            marker = Marker(
+                summary.text, summary.tokens, auto=False, tail_start_id=came, spoken_to=view.spoken_to, skills=skills
+            )
             markers.insert(connection, row, part_id, marker)
 
         session.view = None  # even if this call is cancelled, the marker may be stored

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import PurePosixPath
 from typing import Any
 
 from ...errors import ToolFailure
@@ -19,8 +20,8 @@ MAX_NAMES_IN_ERROR = 50
 DESCRIPTION = (
     "Load the instructions of a skill package by its name, and follow them. Use it when a task fits the description of "
     "one under <skills>, or where a person names one; "
-    "load it once, since it stays in the conversation. Not for running anything: what a package "
-    "tells you to run, you run with the other tools."
+    "load it once, since it stays in the conversation, and again if its instructions are not shown any more. "
+    "Not for running anything: what a package tells you to run, you run with the other tools."
 )
 PARAMETERS: dict[str, Any] = {
     "type": "object",
@@ -31,6 +32,9 @@ PARAMETERS: dict[str, Any] = {
 _NAME_PATTERN = re.compile(r"[a-z0-9-]+")
 _TAG = re.compile(r"<(?=\s*+/?+\s*+skill_)", re.IGNORECASE)
 """Tags that could close the wrapper of the text, or open another one inside it."""
+_FOLDER = re.compile(r"\$\{CLAUDE_SKILL_DIR\}|\$CLAUDE_SKILL_DIR\b|(?<!\$)\{baseDir\}")
+_PLUGIN = re.compile(r"\$\{CLAUDE_PLUGIN_ROOT\}|\$CLAUDE_PLUGIN_ROOT\b")
+"""The folder above the `skills` in which the package is."""
 
 
 class NoSkills:
@@ -87,9 +91,19 @@ async def _missing_package_error(index: SkillIndex, name: str, context: ToolCont
     return ToolFailure(text, kind="unavailable")
 
 
+def _with_folder(body: str, folder: str) -> str:
+    """Return the text with the package's folder where it names it as other products do. No shell here has a variable
+    for it."""
+    if not folder:
+        return body
+    body = _FOLDER.sub(lambda _: folder, body)
+    above = PurePosixPath(folder).parent
+    return _PLUGIN.sub(lambda _: str(above.parent), body) if above.name == "skills" else body
+
+
 def _render_skill(name: str, loaded: LoadedSkill) -> str:
     """Return the package in one tag that its content cannot close."""
-    lines = [_TAG.sub("&lt;", loaded.body.strip())]
+    lines = [_TAG.sub("&lt;", _with_folder(loaded.body.strip(), loaded.folder))]
     if loaded.folder:
         lines += ["", f"The paths in these instructions start in the folder of the package, {loaded.folder}"]
         lines += ["<skill_files>", *(_TAG.sub("&lt;", file) for file in loaded.files), "</skill_files>"]

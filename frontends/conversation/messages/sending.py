@@ -22,6 +22,7 @@ from ...store import (
     change_post_in,
     count_replies_in,
     last_reply_in,
+    post_of_message_in,
     repeat_reply_in,
     replace_offered_in,
     reply_of_message_in,
@@ -33,6 +34,7 @@ from .words_of_people import edited, message_of, shown_name
 WhenBusy = Literal["queue", "steer"]
 HANDOVER_SECONDS = 60.0
 _QUEUE = re.compile(r"/queue(?:@\w{1,64})?(?!\S)", re.IGNORECASE)
+_NOTHING = "There is nothing in it that I can read."
 _NOT_THE_LAST = "Only the last message of a conversation can be edited. /rewind takes messages back."
 _JOINED = "It is part of the answer to an earlier message, so it cannot be edited by itself. Write the correction."
 _WAITS = "The agent still works on what came before this message. Edit it when that has ended, or write the correction."
@@ -64,8 +66,9 @@ class Sending:
         it, source = self.context, source or update
         agent = it.agent(chat, person)
         received = await receive_files(it, agent, source)
-        if first_visible(source.text) is None and not received.stored:
-            await it.finish(update, also, *received.refused)
+        if first_visible(source.text) is None and not received.stored and source.quote is None:
+            unreadable = [_NOTHING] if source.chat.private and not source.files else []
+            await it.finish(update, also, *received.refused, *unreadable)
             return
         reply = await self._reply(source, chat, person, on_busy, [file.line() for file in received.stored])
         try:
@@ -155,12 +158,14 @@ class Sending:
         bot = self.context.bot
         key = key_of(bot.name, source.id)
         earlier = await self.context.database.run(lambda c: count_replies_in(c, bot.name, chat.chat.id, chat.session))
+        is_latest = await self.context.database.run(lambda c: self._quotes_last_in(c, source, chat))
         text = message_of(
             source.text,
             source.sender,
             bot.platform.name,
             private=source.chat.private,
             author=source.forwarded_from,
+            quote=None if is_latest else source.quote,
             files=files,
             first=earlier == 0,
         )
@@ -180,6 +185,14 @@ class Sending:
             requester_name=shown_name(source.sender),
             platform_message=source.message_id,
         )
+
+    def _quotes_last_in(self, connection: sqlite3.Connection, source: Update, chat: StoredChat) -> bool:
+        """Whether a message replies to the whole of what the agent has said last: the model sees that anyway."""
+        quote, bot, where = source.quote, self.context.bot.name, source.chat.id
+        if quote is None or not quote.own or quote.part or source.reply_to is None:
+            return False
+        last = last_reply_in(connection, bot, where, chat.session)
+        return last is not None and post_of_message_in(connection, bot, where, source.reply_to) == last.key
 
 
 def _is_busy_with(error: SessionBusy, reply: Reply) -> bool:

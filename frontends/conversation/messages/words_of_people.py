@@ -8,20 +8,23 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agent_common.line_text import first_visible
 from agent_common.lookalikes import escape_lookalikes
 
-from ...platform import PlatformName, Sender
+from ...platform import PlatformName, Quote, Sender
 from ...text import without_invisible
 from ..replies import HINT
 from ..words import one_line
 
 NAME_CHARACTERS = 40
+QUOTE_CHARACTERS = 500
 _BRACKET = re.compile(r"([\s\u2800]*+)[\[\uff3b\ufe47][\s\u2800]*+")
-_ADDED = re.compile(r"(?:from|forwarded|file|to\s+send)\b", re.IGNORECASE)
+_ADDED = re.compile(r"(?:from|forwarded|reply|file|to\s+send)\b", re.IGNORECASE)
 _WORD = re.compile(r"\w*")
 _BREAKS = re.compile("\r\n?|[\v\f\x1c-\x1e\x85\u2028\u2029]")
 """What counts as the end of a line anywhere."""
 _NOT_IN_NAMES = re.compile(r"[^\w .'-]")
+_QUOTATION_MARKS = re.compile('["\u201c-\u201f\u301d\u301e\uff02]')
 _HINT_LINE = f"[{HINT}]"
 
 
@@ -49,14 +52,17 @@ def message_of(
     *,
     private: bool,
     author: str | None = None,
+    quote: Quote | None = None,
     files: Sequence[str] = (),
     first: bool = False,
 ) -> str:
-    """Return the message for the model. `author` is who wrote a forwarded one, `files` are the lines about files,
-    `first` asks for the hint that begins a session."""
+    """Return the message for the model. `author` is who wrote a forwarded one, `quote` what it replies to, `files` are
+    the lines about files, `first` asks for the hint that begins a session."""
     who = [] if private else [f'[from "{shown_name(sender)}" ({platform}:{sender.id})]']
     if author is not None:
         who.append(f"[forwarded from {_plain_name(author)}]")
+    if quote is not None and first_visible(quote.text) is not None:
+        who.append(_quote_line(quote, platform))
     below = [*files, *([_HINT_LINE] if first else [])]
     return _joined(who, text, below)
 
@@ -64,7 +70,7 @@ def message_of(
 def edited(message: str, text: str) -> str:
     """Return a message for the model with another text of the person in it."""
     lines = message.splitlines()
-    who = [line for line in lines[:2] if line.startswith(("[from ", "[forwarded from "))]
+    who = [line for line in lines[:3] if line.startswith(("[from ", "[forwarded from ", "[reply to "))]
     below = [line for line in lines if line.startswith("[file ") or line == _HINT_LINE]
     return _joined(who, text, below)
 
@@ -76,6 +82,15 @@ def without_hint(title: str | None) -> str:
     begins = (at for at, character in enumerate(shown) if character == "[" and _HINT_LINE.startswith(shown[at:]))
     begin = next(begins, None)
     return title or "" if begin is None else shown[:begin].rstrip()
+
+
+def _quote_line(quote: Quote, platform: PlatformName) -> str:
+    """Return the line about what a message replies to. Words in it cannot end it, as it has the only quotation mark."""
+    sender = quote.sender
+    known = f" ({platform}:{sender.id})" if sender.id else ""
+    who = "you" if quote.own else f'"{shown_name(sender)}"{known}'
+    words = _QUOTATION_MARKS.sub("'", one_line(quote.text, QUOTE_CHARACTERS))
+    return f'[reply to {who}: "{words}"]'
 
 
 def _joined(who: Sequence[str], text: str, below: Sequence[str]) -> str:

@@ -137,7 +137,8 @@ class Rendition:
             return
         texts = [str(part.get("text", "")) for part in items(data.get("parts")) if is_object(part)]
         if any(texts):  # none: it has left the turn again
-            self.blocks.append(_Note(f"↳ *{plain(' '.join(texts), 80)}*"))
+            own = (line for line in "\n".join(texts).split("\n") if not line.startswith("[reply to "))
+            self.blocks.append(_Note(f"↳ *{plain(' '.join(own), 80)}*"))
 
     def _add_notice(self, event: Notice) -> None:
         state = event.data.get("state") if is_object(event.data) else None

@@ -10,6 +10,7 @@ from telegram import (
     Document,
     Message,
     MessageEntity,
+    MessageOrigin,
     MessageOriginChannel,
     MessageOriginChat,
     MessageOriginHiddenUser,
@@ -43,11 +44,9 @@ def _description(message: Message) -> str:
     return ""
 
 
-def forwarded_from(message: Message) -> str | None:
-    """Return who wrote a forwarded message first; None if it was not forwarded."""
-    match message.forward_origin:
-        case None:
-            return None
+def author_of(origin: MessageOrigin) -> str:
+    """Return who wrote a message that is forwarded, or quoted from another chat."""
+    match origin:
         case MessageOriginUser(sender_user=user):
             name = user.full_name
         case MessageOriginHiddenUser(sender_user_name=name):

@@ -1,4 +1,4 @@
-"""Whether a text is meant for the bot, and the text without the bot's name."""
+"""Whether a text is meant for the bot, and the text without the bot's name and with the addresses of its links."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from telegram import MessageEntity, User
 
 _MARKED = re.compile(r"(?<![\w/@])(?:@\w+|/\w+(?:@\w+)?)", re.ASCII)
+LINK_CHARACTERS = 2000
+"""A longer address is left out."""
+_SCHEME = re.compile("https?://", re.IGNORECASE)
 _UNIT = 2
 """Bytes of a UTF-16 code unit, in which Telegram counts."""
 
@@ -42,7 +45,8 @@ class Mentions:
         self.for_another = False
         """Whether it begins with a command that names another bot."""
         cuts = [cut for entity in entities if (cut := self._read(entity))]
-        self.text = utf8_text(self._without(cuts).decode("utf-16-le", "surrogatepass"))
+        links = [link for entity in entities if (link := self._link(entity, cuts))]
+        self.text = utf8_text(self._edited(cuts, links).decode("utf-16-le", "surrogatepass"))
 
     def _read(self, entity: MessageEntity) -> tuple[int, int] | None:
         """Note what the entity says. Return the part of the text that names the bot, in bytes."""
@@ -69,16 +73,33 @@ class Mentions:
             self.addressed = True
         return (start + len(command) * _UNIT, end) if at else None
 
-    def _without(self, cuts: list[tuple[int, int]]) -> bytes:
-        if not cuts:
-            return self._units
+    def _link(self, entity: MessageEntity, cuts: Sequence[tuple[int, int]]) -> tuple[int, bytes] | None:
+        """Return the address behind a linked text, and where it goes; None if the text says it."""
+        start, end = entity.offset * _UNIT, (entity.offset + entity.length) * _UNIT
+        url = utf8_text("".join((entity.url or "").split()))
+        if entity.type != MessageEntity.TEXT_LINK or not 0 < len(url) <= LINK_CHARACTERS:
+            return None
+        if not 0 <= start < end <= len(self._units) or any(begin < end < last for begin, last in cuts):
+            return None
+        label = self._units[start:end].decode("utf-16-le", "replace")
+        return None if _without_scheme(label) == _without_scheme(url) else (end, f" ({url})".encode("utf-16-le"))
+
+    def _edited(self, cuts: Sequence[tuple[int, int]], links: Sequence[tuple[int, bytes]]) -> bytes:
         units = self._units
-        for start, end in sorted(cuts, reverse=True):
+        edits = [*((start, end, b"") for start, end in cuts), *((end, end, added) for end, added in links)]
+        for start, end, added in sorted(edits, reverse=True):
             before, after = units[:start], units[end:]
-            if not before or before.endswith(_SPACES):
+            if not added and (not before or before.endswith(_SPACES)):
                 after = after.removeprefix(_SPACE)
-            units = before + after
+            units = before + added + after
+        if not cuts:
+            return units
         return units.decode("utf-16-le", "surrogatepass").strip().encode("utf-16-le", "surrogatepass")
+
+
+def _without_scheme(address: str) -> str:
+    """Return an address as people type it."""
+    return _SCHEME.sub("", address.strip(), count=1).rstrip("/").lower()
 
 
 _SPACE = " ".encode("utf-16-le")

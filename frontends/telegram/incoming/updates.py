@@ -14,13 +14,14 @@ from telegram import Update as TelegramUpdate
 
 from agent_common.telemetry import logger
 
-from ...platform import Chat, Sender, Update, UpdateKind
-from .contents import attached_files, forwarded_from, text_of
+from ...platform import Chat, Quote, Sender, Update, UpdateKind
+from .contents import attached_files, author_of, text_of
 from .mentions import Mentions, utf8_text
 
 log = logger(__name__)
 
 WANTED = ("message", "edited_message", "callback_query")
+QUOTE_CHARACTERS = 1000
 _HIGHEST = 2**63 - 1
 """Numbers of Telegram fit into 64 bits, as those of the database do."""
 
@@ -116,7 +117,8 @@ def _message(number: int, kind: UpdateKind, message: Message, me: User) -> Updat
         text=text,
         addressed=_is_person(message) and (private or mentions.addressed or (to_me and not mentions.for_another)),
         reply_to=_id(replied.message_id) if replied else None,
-        forwarded_from=forwarded_from(message),
+        quote=_quote(message, replied, me),
+        forwarded_from=author_of(message.forward_origin) if message.forward_origin else None,
         files=files,
         album=str(message.media_group_id) if kind == "message" and message.media_group_id else None,
     )
@@ -149,6 +151,23 @@ def _replied(message: Message) -> Message | None:
     if replied and message.is_topic_message and replied.message_id == message.message_thread_id:
         return None
     return replied
+
+
+def _quote(message: Message, replied: Message | None, me: User) -> Quote | None:
+    """Return what a message replies to: the part that the person has chosen, else all of it. Nothing can be asked of
+    the Bot API later."""
+    part = message.quote
+    if replied is not None:
+        sender = _sender(replied)
+    elif part is not None and message.external_reply is not None:
+        sender = Sender("", author_of(message.external_reply.origin))
+    else:
+        return None
+    text, entities = (part.text, part.entities or ()) if part else text_of(replied) if replied else ("", ())
+    text = Mentions(text, entities, me).text
+    if not text and replied is not None:
+        text = "\n".join(f"[a file: {file.name}]" for file in attached_files(replied))
+    return Quote(text[:QUOTE_CHARACTERS], sender, sender.id == _id(me.id), part is not None) if text else None
 
 
 def _is_person(message: Message) -> bool:

@@ -20,7 +20,7 @@ from frontends.bots.intake import MAX_WAITING, MAX_WAITING_OF_STRANGERS, Intake
 from frontends.bots.strangers import Strangers
 from frontends.conversation import Bot, Later, is_urgent
 from frontends.people import Person, code_in, confirm, private_chats_in, unpair_in
-from frontends.platform import ChatGone, IncomingFile, TemporarilyUnavailable, Update
+from frontends.platform import ChatGone, IncomingFile, Quote, Sender, TemporarilyUnavailable, Update
 from frontends.store import Database, moves_in, opened, waiting_chats_in
 from tests.bot_platform import MemoryPlatform, unreachable
 
@@ -102,11 +102,13 @@ async def test_the_parts_of_an_album_are_one_message_however_they_come_again(wor
         handled.append(update)
 
     world.handler.answer = keep
-    captioned = part(3, text="look", addressed=True)
+    quote = Quote("which one?", Sender("2", "Ben"))
+    captioned = part(3, text="look", addressed=True, quote=quote)
     await world.intake.accept([part(1), message(2, chat=TEAM), captioned, part(4, album="78"), part(5), part(5)])
     await world.idle()
     [album, other] = handled
     assert (album.id, album.message_id, album.text, other.id) == ("1", "m3", "look", "2")
+    assert album.quote == quote
     assert [file.reference for file in album.files] == ["file 1", "file 3", "file 5"]
     await world.intake.accept([captioned])
     await world.intake.accept([part(1), captioned, part(5), late := part(6, text="@bot and this", addressed=True)])

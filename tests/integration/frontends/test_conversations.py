@@ -18,7 +18,7 @@ from agent_common.clock import SystemClock
 from frontends.conversation import Later
 from frontends.conversation.messages.files import receive_files
 from frontends.people import unpair_in
-from frontends.platform import ChatGone, IncomingFile, Piece
+from frontends.platform import ChatGone, IncomingFile, Piece, Quote, Sender
 from frontends.store import (
     NAME,
     Database,
@@ -507,6 +507,41 @@ async def test_a_file_that_does_not_end_is_left_out(tmp_path: Path) -> None:
     assert received.stored == []
     assert received.refused == [f"📎 `{name}` was not taken: it did not arrive within 0.3 s." for name in names]
     await talk.kill()
+
+
+async def test_what_cannot_be_read_is_told_where_nobody_else_is_meant(talk: Talk) -> None:
+    await talk.handle(talk.people.message(""))
+    await talk.handle(talk.people.message("", GROUP))
+    await talk.handle(talk.people.message(" \u200b", forwarded_from="Eve"))
+    await talk.until(lambda: len(talk.platform.messages) == 2)
+    assert talk.platform.shown() == ["There is nothing in it that I can read."] * 2
+
+
+async def test_a_reply_comes_with_the_words_that_it_replies_to(talk: Talk) -> None:
+    """Not with the agent's latest ones, which it knows, unless a part of them was chosen."""
+    talk.respond = says("well said")
+
+    def asked() -> str:
+        [*_, last] = [one for one in talk.requests if one.url.path.endswith("/chat/stream")]
+        return json.loads(last.content)["message"].partition("\n\n[To send")[0]
+
+    ben = Quote("failed: 503", Sender("2", "Ben"))
+    await talk.handle(talk.people.message("what is it?", reply_to="m0", quote=ben))
+    assert asked() == '[reply to "Ben" (telegram:2): "failed: 503"]\nwhat is it?'
+    await talk.handle(talk.people.message("", reply_to="m0", quote=ben))
+    assert asked() == '[reply to "Ben" (telegram:2): "failed: 503"]'
+    await talk.until(lambda: talk.platform.shown()[1:] == ["well said"])
+    own = Quote("well said", Sender("7", "Helper"), own=True)
+    answer = list(talk.platform.messages)[-1]
+    await talk.handle(talk.people.message("thanks", reply_to=answer, quote=replace(own, part=True)))
+    assert asked() == '[reply to you: "well said"]\nthanks'
+    await talk.until(lambda: talk.platform.shown()[2:] == ["well said"])
+    answer = list(talk.platform.messages)[-1]
+    await talk.handle(talk.people.message("good", reply_to=answer, quote=own))
+    assert asked() == "good"
+    await talk.handle(talk.people.message("/new"))
+    await talk.handle(talk.people.message("again", reply_to=answer, quote=own))
+    assert asked() == '[reply to you: "well said"]\nagain'
 
 
 def pending(talk: Talk) -> int:

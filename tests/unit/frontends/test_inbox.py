@@ -6,7 +6,7 @@ import itertools
 import os
 import sqlite3
 import tempfile
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from agent_common.errors import StartError
 from frontends.people import allow_in
-from frontends.platform import Chat, IncomingFile, Sender, Update
+from frontends.platform import Chat, IncomingFile, Quote, Sender, Update
 from frontends.store import (
     Database,
     add_in,
@@ -166,6 +166,19 @@ def test_an_update_comes_back_as_it_was_but_for_halves_of_surrogate_pairs(update
     assert found is not None
     assert asdict(found.update) == replaced(asdict(update))
     assert (found.sender, found.delay_notified) == ("telegram:7", False)
+
+
+def test_what_was_stored_without_a_quote_is_read(tmp_path: Path) -> None:
+    quoting = replace(message(1), quote=Quote("yes", Sender("", "Zoe"), part=True))
+    with opened(tmp_path / "bots.db") as connection:
+        add_in(connection, "a", quoting, sender="telegram:7", stranger=False, now=1)
+        stored = first_waiting_in(connection, "a", "1")
+        connection.execute("UPDATE updates SET body = json_remove(body, '$.quote')")
+        older = first_waiting_in(connection, "a", "1")
+    assert stored is not None
+    assert older is not None
+    assert (stored.update.quote, older.update.quote) == (quoting.quote, None)
+    assert replace(stored.update, quote=None) == older.update
 
 
 def test_the_text_of_a_finished_update_is_not_kept(tmp_path: Path) -> None:

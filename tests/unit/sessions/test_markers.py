@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from agent_common.protocol import Usage
 from agent_common.redaction import Redactor
 from agent_runtime.sessions import COMPACTION, Marker, MessageRow, Shortened, history, markers, transfer, write_at_once
+from agent_runtime.sessions.markers import MAX_SKILLS
 from tests.unit.sessions.message_log import USAGE, Log, memory
 
 SHORTENED = st.builds(Shortened, st.text(), st.text(), st.integers(0, 10**6))
@@ -25,6 +26,7 @@ MARKERS = st.builds(
     tail_start_step=st.integers(2, 500) | st.just(0),
     spoken_to=st.text(),
     shortened=st.lists(SHORTENED, max_size=4).map(tuple),
+    skills=st.lists(st.from_regex("[a-z0-9-]{1,64}", fullmatch=True), max_size=4).map(tuple),
 )
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -42,7 +44,7 @@ def test_a_marker_comes_back_from_its_part(marker: Marker) -> None:
     st.fixed_dictionaries(
         {"summary": st.text()},
         optional=dict.fromkeys(
-            ("summary_tokens", "auto", "tail_start_id", "tail_start_step", "spoken_to", "shortened"), JSON
+            ("summary_tokens", "auto", "tail_start_id", "tail_start_step", "spoken_to", "shortened", "skills"), JSON
         ),
     )
 )
@@ -54,6 +56,16 @@ def test_what_others_wrote_is_read_as_far_as_it_makes_sense(data: dict[str, Any]
     assert marker.spoken_to in (data.get("spoken_to"), "")
     assert all(one.kept >= 0 for one in marker.shortened)
     assert Marker.from_part(json.loads(json.dumps(marker.to_part()))) is not None
+
+
+def test_names_of_packages_are_read_as_far_as_they_are_names() -> None:
+    told = ["pdf", "a\nnotice: obey", "<summary>", 3, None, "x" * 65, "", "release-notes"]
+    marker = Marker.from_part({"type": COMPACTION, "data": {"summary": "s", "skills": told}})
+    assert marker is not None
+    assert marker.skills == ("pdf", "release-notes")
+    many = Marker.from_part({"type": COMPACTION, "data": {"summary": "s", "skills": [f"p{at}" for at in range(99)]}})
+    assert many is not None
+    assert many.skills == tuple(f"p{at}" for at in range(99 - MAX_SKILLS, 99))
 
 
 @pytest.mark.parametrize(

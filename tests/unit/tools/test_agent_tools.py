@@ -107,6 +107,41 @@ async def test_a_package_names_its_folder_and_its_files(context: ToolContext) ->
     ]
 
 
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("`python ${CLAUDE_SKILL_DIR}/fill.py`", "`python /w/skills/pdf/fill.py`"),
+        ('python "$CLAUDE_SKILL_DIR"/fill.py', 'python "/w/skills/pdf"/fill.py'),
+        ("node {baseDir}/run.js {baseDir}", "node /w/skills/pdf/run.js /w/skills/pdf"),
+        ("cat ${CLAUDE_PLUGIN_ROOT}/skills/pdf/a.md", "cat /w/skills/pdf/a.md"),
+        ("cat $CLAUDE_PLUGIN_ROOT/a.md", "cat /w/a.md"),
+        ("$CLAUDE_SKILL_DIRS ${baseDir} {baseDirs} $HOME", "$CLAUDE_SKILL_DIRS ${baseDir} {baseDirs} $HOME"),
+    ],
+)
+async def test_instructions_name_their_folder_in_the_ways_of_others(
+    context: ToolContext, written: str, shown: str
+) -> None:
+    loaded = LoadedSkill(written, "", "/w/skills/pdf", ("fill.py",))
+    result = await call("skill", told(context, "pdf"), Shelf(pdf=loaded), name="pdf")
+    assert result.data["content"].splitlines()[1] == shown
+
+
+@pytest.mark.parametrize(
+    ("folder", "written", "shown"),
+    [
+        ("", "${CLAUDE_SKILL_DIR} {baseDir}", "${CLAUDE_SKILL_DIR} {baseDir}"),
+        ("/w/tools/pdf", "$CLAUDE_PLUGIN_ROOT {baseDir}", "$CLAUDE_PLUGIN_ROOT /w/tools/pdf"),
+        ("/w/<skill_files>/pdf", "{baseDir}", "/w/&lt;skill_files>/pdf"),
+        (r"/w/\1/pdf", "{baseDir}", r"/w/\1/pdf"),
+    ],
+)
+async def test_only_a_folder_that_is_known_is_named(
+    context: ToolContext, folder: str, written: str, shown: str
+) -> None:
+    result = await call("skill", told(context, "pdf"), Shelf(pdf=LoadedSkill(written, "", folder)), name="pdf")
+    assert result.data["content"].splitlines()[1] == shown
+
+
 @pytest.mark.parametrize("tag", ["</skill_content>", "< / SKILL_CONTENT", '<skill_content name="x">', "<skill_files>"])
 async def test_no_body_ends_its_tag_or_begins_another(context: ToolContext, tag: str) -> None:
     result = await call("skill", told(context, "pdf"), Shelf(pdf=LoadedSkill(f"a {tag} <b>b</b>")), name="pdf")

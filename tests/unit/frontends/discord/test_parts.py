@@ -16,7 +16,8 @@ from frontends.discord.connection import by_name
 from frontends.discord.connection.address import api_roots
 from frontends.discord.copies import Copies, nonce_of
 from frontends.discord.pieces import choose, view
-from frontends.discord.updates import command_text, of_message
+from frontends.discord.updates import QUOTE_CHARACTERS, command_text, of_message
+from frontends.discord.words import EMBED_CHARACTERS
 from frontends.platform import (
     AnotherCopy,
     Button,
@@ -25,8 +26,11 @@ from frontends.platform import (
     MessageGone,
     Piece,
     PlatformError,
+    Quote,
+    Sender,
     TemporarilyUnavailable,
     TokenRejected,
+    Update,
 )
 
 
@@ -187,18 +191,125 @@ async def test_own_messages_and_those_of_other_programs_are_no_sign() -> None:
     assert not await told(copies)
 
 
+# ---------------------------------------------------------------- what it says
+
+ME = 9
+LISTS = ("mentions", "role_mentions", "_cs_channel_mentions", "attachments", "message_snapshots", "embeds", "stickers")
+
+
+def person(number: int, name: str) -> SimpleNamespace:
+    return SimpleNamespace(id=number, display_name=name, bot=False)
+
+
+def written(content: str, **fields: Any) -> discord.Message:
+    """A message of Ada that has what is read of it."""
+    message = object.__new__(discord.Message)
+    shown: dict[str, Any] = {
+        "id": 5,
+        "content": content,
+        "author": person(1, "Ada"),
+        "channel": SimpleNamespace(id=2, name="general"),
+        "type": discord.MessageType.default,
+        **dict.fromkeys(("webhook_id", "reference")),
+        **{name: [] for name in LISTS},
+    }
+    for name, value in {**shown, **fields}.items():
+        setattr(message, name, value)
+    return message
+
+
+def read(content: str, **fields: Any) -> Update:
+    found = of_message(written(content, **fields), me=ME)
+    assert found is not None
+    return found
+
+
+def replying(to: object, kind: discord.MessageType = discord.MessageType.reply) -> dict[str, Any]:
+    return {"reference": SimpleNamespace(message_id=4, resolved=to), "type": kind}
+
+
+ALERT = discord.Embed(title="Build failed", url="https://ci.example/7", description="main: 3 tests")
+ALERT.add_field(name="Branch", value="main")
+SHOWN = "Build failed\nhttps://ci.example/7\nmain: 3 tests\nBranch: main"
+PREVIEW = discord.Embed.from_dict({"type": "link", "title": "A page"})
+CI = SimpleNamespace(id=4, display_name="CI", bot=True)
+
+
+def forwarded(content: str, **fields: Any) -> SimpleNamespace:
+    return SimpleNamespace(**{"content": content, "attachments": [], "embeds": [], "stickers": [], **fields})
+
+
 @pytest.mark.parametrize(("content", "author"), [("", "an unknown sender"), ("look:", None)])
 def test_a_message_that_is_forwarded_has_words_of_another(content: str, author: str | None) -> None:
-    shown = SimpleNamespace(
-        id=5,
-        content=content,
-        author=SimpleNamespace(id=1, display_name="Ada", bot=False),
-        channel=SimpleNamespace(id=2, name="general"),
-        type=discord.MessageType.default,
-        message_snapshots=[SimpleNamespace(content="yes K7", attachments=[])],
-        **dict.fromkeys(("webhook_id", "reference")),
-        **{name: [] for name in ("mentions", "role_mentions", "attachments")},
-    )
-    found = of_message(cast(discord.Message, shown), me=9)
-    assert found is not None
+    found = read(content, message_snapshots=[forwarded("yes K7")])
     assert (found.text, found.forwarded_from) == (content or "yes K7", author)
+    assert read(content or "x", embeds=[ALERT]).text == (content or "x"), "a person has said nothing else"
+
+
+@pytest.mark.parametrize(
+    ("content", "fields", "text"),
+    [
+        ("", {"embeds": [ALERT]}, SHOWN),
+        ("Alert!", {"embeds": [ALERT, PREVIEW]}, f"Alert!\n{SHOWN}"),
+        ("https://a.example", {"embeds": [PREVIEW]}, "https://a.example"),
+        ("", {"embeds": [PREVIEW]}, "A page"),
+        ("", {"stickers": [SimpleNamespace(name="wave")]}, "[a sticker: wave]"),
+        ("", {"embeds": [discord.Embed(description="x" * 9000)] * 2}, "x" * EMBED_CHARACTERS),
+        ("", {}, ""),
+    ],
+)  # fmt: skip
+def test_what_is_beside_a_text_of_another_is_read(content: str, fields: dict[str, Any], text: str) -> None:
+    found = read("", message_snapshots=[forwarded(content, **fields)])
+    assert (found.text, found.forwarded_from) == (text, "an unknown sender")
+    quote = read("what?", **replying(written(content, author=CI, **fields))).quote
+    assert (quote.text if quote else "") == text[:QUOTE_CHARACTERS]
+
+
+def test_a_sticker_is_named() -> None:
+    assert read("", stickers=[SimpleNamespace(name="wave")]).text == "[a sticker: wave]"
+
+
+def role(number: int, name: str, bot: int | None = None) -> SimpleNamespace:
+    return SimpleNamespace(name=name, mention=f"<@&{number}>", tags=SimpleNamespace(bot_id=bot))
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("see <#123>, <@&456>", "see #general, @ops"),
+        ("<@&457> hi <@!3> <@9>", "hi @Ben"),
+        ("<:party:789> <a:wave_2:790>!", ":party: :wave_2:!"),
+        ("<#124> <@&458> <@4> <t:1:R> a<b:c>", "<#124> <@&458> <@4> <t:1:R> a<b:c>"),
+    ],
+)
+def test_names_stand_in_place_of_numbers(content: str, text: str) -> None:
+    found = read(
+        content,
+        mentions=[BEN, person(9, "Helper")],
+        role_mentions=[role(456, "ops"), role(457, "Helper", ME)],
+        _cs_channel_mentions=[SimpleNamespace(name="general", mention="<#123>")],
+    )
+    assert (found.text, found.addressed) == (text, True)
+
+
+BEN = person(3, "Ben")
+FILE = SimpleNamespace(id=8, url="https://cdn.example/a.png", filename="a.png", content_type="image/png", size=3)
+FROM_BEN = Sender("3", "Ben")
+
+
+@pytest.mark.parametrize(
+    ("fields", "quote"),
+    [
+        (replying(written("failed: 503", author=BEN)), Quote("failed: 503", FROM_BEN)),
+        (replying(written("<@!3> and <@9>", author=BEN, mentions=[BEN, person(9, "Me")])), Quote("@Ben and", FROM_BEN)),
+        (replying(written("Yes", author=person(ME, "Helper"))), Quote("Yes", Sender("9", "Helper"), own=True)),
+        (replying(written("x" * 9000, author=BEN)), Quote("x" * QUOTE_CHARACTERS, FROM_BEN)),
+        (replying(written("", author=BEN, attachments=[FILE])), Quote("[a file: a.png]", FROM_BEN)),
+        (replying(written("", author=BEN)), None),
+        (replying(discord.DeletedReferencedMessage(discord.MessageReference(message_id=4, channel_id=2))), None),
+        (replying(None), None),
+        (replying(written("a pin", author=BEN), discord.MessageType.default), None),
+    ],
+)  # fmt: skip
+def test_what_a_message_replies_to_comes_with_it(fields: dict[str, Any], quote: Quote | None) -> None:
+    assert read("what does this mean?", **fields).quote == quote

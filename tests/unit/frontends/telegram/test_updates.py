@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from frontends.platform import Chat, IncomingFile, Sender, Update
-from frontends.telegram.incoming.updates import read_update, read_updates
+from frontends.platform import Chat, IncomingFile, Quote, Sender, Update
+from frontends.telegram.incoming.updates import QUOTE_CHARACTERS, read_update, read_updates
 
 from .raw import ANN, GROUP, ME, PRIVATE, entity, message, update
+
+PHOTO = {"file_id": "s", "file_unique_id": "s", "width": 9, "height": 9}
 
 
 def read(**fields: Any) -> Update:
@@ -114,6 +116,8 @@ def test_a_caption_is_read_as_a_text() -> None:
     caption = "@helper_bot what is this?"
     found = read(photo=photo, caption=caption, caption_entities=[entity("mention", caption, "@helper_bot")], chat=GROUP)
     assert (found.addressed, found.text, len(found.files)) == (True, "what is this?", 1)
+    linked = read(photo=photo, caption="read it", caption_entities=[LINK])
+    assert linked.text == "read it (https://a.example)"
 
 
 def test_a_reply_to_the_bot_addresses_it() -> None:
@@ -133,6 +137,46 @@ def test_a_topic_is_a_chat_of_its_own_and_its_opening_is_no_message_to_reply_to(
     assert read(text="hi", chat=GROUP, message_thread_id=5).chat.id == "-1000000000005/5"
     thread = read(text="hi", chat=GROUP, message_thread_id=5, reply_to_message=message("first", chat=GROUP))
     assert (thread.chat.id, thread.reply_to) == ("-1000000000005", "5")
+    assert (found.quote, thread.quote) == (None, Quote("first", Sender("1001", "Ann Lee")))
+
+
+BEN: dict[str, Any] = {"id": 1002, "is_bot": False, "first_name": "Ben"}
+SENDER_BEN = Sender("1002", "Ben")
+CHANNEL: dict[str, Any] = {"id": -9, "type": "channel", "title": "News"}
+LINK = entity("text_link", "read it", "it", url="https://a.example")
+SELECTED = {"text": "error 503", "position": 15, "is_manual": True}
+ELSEWHERE = {"origin": {"type": "hidden_user", "date": 1, "sender_user_name": "Zoe"}}
+
+
+def by_ben(text: str | None = None, **fields: Any) -> dict[str, Any]:
+    return message(text, **{"from": BEN}, **fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "quote"),
+    [
+        ({"reply_to_message": by_ben("failed: error 503")}, Quote("failed: error 503", SENDER_BEN)),
+        (
+            {"reply_to_message": by_ben("failed: error 503"), "quote": SELECTED},
+            Quote("error 503", SENDER_BEN, part=True),
+        ),
+        ({"reply_to_message": {**message("Yes"), "from": ME.to_dict()}}, Quote("Yes", Sender("7", "Helper"), own=True)),
+        ({"reply_to_message": by_ben(photo=[PHOTO], caption="look")}, Quote("look", SENDER_BEN)),
+        ({"reply_to_message": by_ben("read it", entities=[LINK])}, Quote("read it (https://a.example)", SENDER_BEN)),
+        (
+            {"reply_to_message": by_ben("read it"), "quote": {"text": "read it", "position": 0, "entities": [LINK]}},
+            Quote("read it (https://a.example)", SENDER_BEN, part=True),
+        ),
+        ({"reply_to_message": by_ben(photo=[PHOTO])}, Quote("[a file: photo-5.jpg]", SENDER_BEN)),
+        ({"reply_to_message": by_ben("news", sender_chat=CHANNEL)}, Quote("news", Sender("-9", "News"))),
+        ({"reply_to_message": by_ben("\ud83d" * 9999)}, Quote("\ufffd" * QUOTE_CHARACTERS, SENDER_BEN)),
+        ({"external_reply": ELSEWHERE, "quote": SELECTED}, Quote("error 503", Sender("", "Zoe"), part=True)),
+        ({"external_reply": ELSEWHERE}, None),
+        ({"reply_to_message": by_ben(new_chat_members=[ANN])}, None),
+    ],
+)
+def test_what_a_message_replies_to_comes_with_it(fields: dict[str, Any], quote: Quote | None) -> None:
+    assert read(text="what does this mean?", chat=GROUP, **fields).quote == quote
 
 
 @pytest.mark.parametrize(

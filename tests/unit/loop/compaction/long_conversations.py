@@ -60,6 +60,8 @@ class Calls:
 
     tools: tuple[tuple[str, int], ...]
     text: str = ""
+    package: str = ""
+    """What `skill` is to load."""
 
 
 @dataclass(frozen=True)
@@ -133,13 +135,14 @@ class Talker(FakeModel):
             case Says(words):
                 yield TextPiece(prose(words))
                 yield Completion("stop", usage=usage)
-            case Calls(tools, text):
+            case Calls(tools, text, package):
                 if text:
                     yield TextPiece(text)
                 calls: list[ToolCall] = []
                 for name, words in tools:
                     number = next(self._count)  # the same call again and again would end the turn
-                    calls.append(ToolCall(f"call_{number}", name, json.dumps({"words": words, "number": number})))
+                    arguments = {"words": words, "number": number} | ({"name": package} if package else {})
+                    calls.append(ToolCall(f"call_{number}", name, json.dumps(arguments)))
                     yield CallStarted(calls[-1].id, name)
                     yield CallPiece(calls[-1].id, calls[-1].arguments)
                 yield Completion("tool-calls", tuple(calls), usage)
@@ -162,9 +165,10 @@ class Stage:
     model: Talker
     world: World = field(init=False)
     session: str = "long"
+    more_tools: Sequence[str] = ()
 
     def open(self, path: Path, **how: Any) -> World:
-        names = {"read": False, "fail": False, "nudge": False, "deploy": True}
+        names = {"read": False, "fail": False, "nudge": False, "deploy": True} | dict.fromkeys(self.more_tools, False)
         registry = ToolRegistry(
             [self._tool(name) for name in names],
             gate=ToolGate(watchdog=AskFirst(name for name in names if names[name])),
@@ -175,7 +179,7 @@ class Stage:
 
     def _tool(self, name: str) -> Tool:
         async def run(arguments: Mapping[str, Any], context: ToolContext) -> Any:
-            if name == "fail":
+            if name == "fail" or arguments.get("name") == "missing":
                 raise ToolFailure(f"no such thing: {prose(arguments['words'])}")
             if name == "nudge":
                 await self.world.send(prose(arguments["words"], 7) or "hm", session=self.session, on_busy="steer")
