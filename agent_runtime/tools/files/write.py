@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from agent_common.json_document import json_document
 from agent_common.protocol import Folders, RequirementSet
 
 from ...errors import ToolFailure
@@ -38,6 +39,7 @@ PARAMETERS: dict[str, Any] = {
     "required": ["path", "content"],
     "additionalProperties": False,
 }
+_JSON_FILES = (".json", ".jsonc", ".json5", ".jsonld", ".geojson", ".ipynb", ".map", ".webmanifest")
 
 
 def write_tool(locks: PathLocks, quota: QuotaCheck, backups: FileBackups) -> Tool:
@@ -53,9 +55,20 @@ def write_tool(locks: PathLocks, quota: QuotaCheck, backups: FileBackups) -> Too
         run,
         RequirementSet(fs=Folders(write=WORKSPACE_AND_SCRATCH)),
         describe_access=describe_path_access(KINDS),
+        adapt=_adapt,
         result_doc="`path`, `bytes`, `created`",
         limits_doc=f"{TEXT_LIMIT // 2**20} MiB",
     )
+
+
+def _adapt(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the arguments with the text of a JSON file that a model has given as its value."""
+    content = arguments.get("content")
+    if not isinstance(content, dict | list):
+        return arguments
+    if not str(arguments.get("path")).lower().endswith(_JSON_FILES):
+        raise ToolFailure("content: give the whole content as one string, not as an object or a list", kind="invalid")
+    return {**arguments, "content": json_document(content)}
 
 
 def _write(arguments: Mapping[str, Any], context: ToolContext, locks: PathLocks, backups: FileBackups) -> Output:

@@ -79,6 +79,7 @@ KEPT: list[tuple[dict[str, Any], Any]] = [
     ({"type": "number"}, "nan"),
     ({"type": "boolean"}, "yes"),
     ({"type": "boolean"}, 1),
+    ({"type": "string"}, {"a": 1}),
     ({"type": "string"}, 1.5),  # a version 1.50 would be another one
     ({"type": ["string", "boolean"]}, True),
     (MAP, {"x": None}),

@@ -175,6 +175,25 @@ async def test_write_acknowledges_and_echoes_nothing(call: Call, context: ToolCo
     assert got(context, "a/b.txt") == b""
 
 
+@pytest.mark.parametrize("path", ["package.json", "app.webmanifest", "a/Notes.IPYNB"])
+async def test_a_json_file_may_be_given_as_its_value(call: Call, context: ToolContext, path: str) -> None:
+    result = await call("write", path=path, content={"name": "\u00e9", "a": [1.0, None], "b": {}})
+    assert result.type == "output", result.error_text
+    assert got(context, path).decode() == ('{\n  "name": "\u00e9",\n  "a": [\n    1.0,\n    null\n  ],\n  "b": {}\n}\n')
+    await call("write", path=path, content=[])
+    assert got(context, path) == b"[]\n"
+    await call("write", path=path, content='["1"]')
+    assert got(context, path) == b'["1"]', "a text is the text"
+
+
+@pytest.mark.parametrize("path", ["settings.yaml", "rows.jsonl", "json"])
+async def test_other_files_are_given_as_a_text(call: Call, context: ToolContext, path: str) -> None:
+    result = await call("write", path=path, content={"a": 1})
+    assert result.error_text == "content: give the whole content as one string, not as an object or a list"
+    assert result.metadata["kind"] == "invalid"
+    assert not (context.workspace / path).exists()
+
+
 async def test_write_follows_a_link_inside_and_keeps_it(call: Call, context: ToolContext) -> None:
     put(context, "real", b"old")
     (context.workspace / "link").symlink_to("real")
