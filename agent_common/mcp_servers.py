@@ -42,6 +42,7 @@ def _reject_null(text: str) -> str:
 
 
 def _check_url(url: str) -> str:
+    url = url.strip()
     try:
         parts = urlsplit(url)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -50,6 +51,8 @@ def _check_url(url: str) -> str:
         parts = urlsplit("")
     if not good or not _LINE.fullmatch(url):
         raise ValueError("must be http:// or https:// with a host, as in https://mcp.example.org/mcp")
+    if " " in url:
+        raise ValueError("must not have blanks; write %20 for one in the path")
     if "@" in parts.netloc:
         raise ValueError("must not carry a user or a password; put credentials into headers")
     if parts.fragment:

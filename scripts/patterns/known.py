@@ -38,10 +38,10 @@ MADE_WHILE_RUNNING = {
     "agent_runtime/tools/files/replacement.py begins": "a few literal characters, without a repeat",
     "agent_runtime/tools/files/replacement.py found": "literal characters without a repeat, at most MAX_WORK in all",
     "agent_runtime/tools/files/replacement.py starts": "literals with 80 blanks between, MAX_LOOSE in all",
-    "agent_runtime/tools/files/replacement.py match": "one literal character, in its forms",
     "agent_runtime/tools/files/search_worker.py '|'.join(map(fnmatch.translate, patterns))": (
         "the model's own glob, in a process with a deadline"
     ),
+    "agent_runtime/tools/files/text_forms.py match": "one literal character, in its forms",
     "agent_runtime/tools/shell/allow_reader.py found": "the literal end of a here-document",
     "agent_runtime/tools/shell/deny_reader.py found": "the literal end of a here-document",
     "agent_runtime/tools/watchdog/policy_file.py pattern": "the operator's own policy",

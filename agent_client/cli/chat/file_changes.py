@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from agent_common.json_document import json_document
 from agent_common.protocol import is_object
 
 from ... import Agent, ClientError
@@ -29,7 +30,9 @@ async def _change(agent: Agent, tool: str, given: Any, source: Any) -> FileChang
         return None
     path, before = str(given["path"]), await _text(agent, source) if isinstance(source, str) else None
     if tool == "write":
-        return FileChange(path, before or "", str(given.get("content", "")), whole=before is not None)
+        content = given.get("content", "")
+        after = json_document(content) if isinstance(content, dict | list) else str(content)
+        return FileChange(path, before or "", after, whole=before is not None)
     old, new = str(given.get("old_string", "")), str(given.get("new_string", ""))
     if before is None or not old or old not in before:
         return FileChange(path, old, new, whole=False)

@@ -10,8 +10,14 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-RENAMED_FIELDS = {"serverUrl": "url", "httpUrl": "url", "environment": "env", "startup_timeout_ms": "start_timeout_ms"}
-"""Field names of Windsurf, Gemini CLI, OpenCode and Codex."""
+RENAMED_FIELDS = {
+    "serverUrl": "url",
+    "httpUrl": "url",
+    "environment": "env",
+    "startup_timeout_ms": "start_timeout_ms",
+    **dict.fromkeys(("transport", "transportType"), "type"),
+}
+"""Field names of Windsurf, Gemini CLI, OpenCode, Codex, FastMCP and Cline."""
 DROPPED_FIELDS = frozenset(
     {"alwaysAllow", "autoApprove", "autoStart", "description", "dev", "gallery", "icon", "iconPath", "trust", "version"}
 )
@@ -21,6 +27,7 @@ UNSUPPORTED_FIELDS = {
     "timeout": "write timeout_ms, in milliseconds",
     "tool_timeout_sec": "write timeout_ms, in milliseconds",
     "startup_timeout_sec": "write start_timeout_ms, in milliseconds",
+    "source": "programs of extensions are not known here; write command and args",
     "headersHelper": 'no program is run for headers; write "headers": {"Authorization": "Bearer ${TOKEN}"}',
     "auth": "no browser is opened for consent here; write oauth with a refresh_token, or headers",
     **dict.fromkeys(
@@ -32,6 +39,8 @@ UNSUPPORTED_FIELDS = {
         'write rules: {permission: "mcp:SERVER:TOOL", action: allow} in permissions.yaml',
     ),
 }
+TEXT_FIELDS = frozenset({"args", "env", "headers"})
+"""Fields of texts, for which others take numbers and booleans too."""
 TYPE_NAMES = {"streamableHttp": "streamable-http", "streamable_http": "streamable-http"}
 _INPUT_VARIABLE = re.compile(r"\$\{input:([^{}]*+)\}")
 _ENV_VARIABLE = re.compile(r"\$\{env:([A-Za-z_]\w*)\}|(?<!\$)\{env:([A-Za-z_]\w*)\}")
@@ -50,13 +59,28 @@ def translate_fields(fields: Mapping[str, Any], folders: Mapping[str, str]) -> t
     for name, value in fields.items():
         if name == "disabled" and isinstance(value, bool):
             found["enabled"] = not value
+        elif (name, value) == ("source", "custom") or (RENAMED_FIELDS.get(name) == "type" and "type" in fields):
+            continue
         elif name in UNSUPPORTED_FIELDS:
             faults.append(f"{name}: {UNSUPPORTED_FIELDS[name]}")
         elif name not in DROPPED_FIELDS:
             found[RENAMED_FIELDS.get(name, name)] = _translate_value(value, name, folders, faults)
     if isinstance(kind := found.get("type"), str):
         found["type"] = TYPE_NAMES.get(kind, kind)
-    return found, faults
+    return {name: _as_texts(value) if name in TEXT_FIELDS else value for name, value in found.items()}, faults
+
+
+def _as_texts(value: Any) -> Any:
+    """Return a list or an object with numbers and booleans as texts, and without the members that are null."""
+    if isinstance(value, list):
+        return [_as_text(one) for one in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {name: _as_text(one) for name, one in cast("dict[str, Any]", value).items() if one is not None}
+    return value
+
+
+def _as_text(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, int) else value  # as JSON has it, a boolean too
 
 
 def _translate_value(value: Any, where: str, folders: Mapping[str, str], faults: list[str]) -> Any:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
+from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from agent_common.json_reader import JsonRefused, read_json
 
 from ...errors import ToolFailure
+from ...workspace import decode_text
 from ..rate_limit import JSON_LIMITS
 
 if TYPE_CHECKING:
-    from mcp_types import CallToolResult, ContentBlock
+    from mcp_types import BlobResourceContents, CallToolResult, ContentBlock, TextResourceContents
 
 MAX_PARTS = 100
 """Most parts of one answer that are not text."""
+_TEXT_TYPE = re.compile(
+    r"text/.*|application/(?:.*script|graphql|json[\w-]*|sql|toml|x-ndjson|x-sh|x-yaml|xml|yaml)|.*\+(?:json|xml|yaml)"
+)
+_ANY_TYPE = "application/octet-stream"
 
 
 def result_data(result: CallToolResult) -> Any:
@@ -27,7 +34,7 @@ def result_data(result: CallToolResult) -> Any:
     structured = result.structured_content
     unwrapped = cast("dict[str, Any]", structured)["result"] if _is_wrapped(structured) else structured
     if result.is_error:
-        words = [text, *(_read_resource(block) for block in others)]
+        words = [text, *(_text_of(block.resource) for block in others if block.type == "resource")]
         if unwrapped is not None and not _repeats(texts, unwrapped):
             words.append(unwrapped if isinstance(unwrapped, str) else json.dumps(unwrapped, ensure_ascii=False))
         raise ToolFailure("\n".join(filter(None, words)).strip() or "the tool failed and does not say why")
@@ -64,9 +71,20 @@ def _is_json(text: str, value: Any) -> bool:
         return False
 
 
-def _read_resource(block: ContentBlock) -> str:
-    """Return the text that is embedded in a part, or nothing."""
-    return str(getattr(block.resource, "text", "")) if block.type == "resource" else ""
+def _text_of(resource: TextResourceContents | BlobResourceContents) -> str | None:
+    """Return the text of a resource, also if it is sent as bytes; None if it is none."""
+    if isinstance(text := getattr(resource, "text", None), str):
+        return text
+    kind = (resource.mime_type or _ANY_TYPE).partition(";")[0].strip().lower()
+    try:
+        data = b64decode("".join(str(getattr(resource, "blob", "")).split()), validate=True)
+        return decode_text(data) if _TEXT_TYPE.fullmatch(kind) else _plain_text(data) if kind == _ANY_TYPE else None
+    except ValueError:
+        return None
+
+
+def _plain_text(data: bytes) -> str | None:
+    return None if b"\0" in data else data.decode()
 
 
 def _describe_block(block: ContentBlock) -> Mapping[str, Any]:
@@ -84,7 +102,7 @@ def _describe_block(block: ContentBlock) -> Mapping[str, Any]:
             )
         case "resource":
             inner = block.resource
-            text = getattr(inner, "text", None)
+            text = _text_of(inner)
             size = None if text is not None else len(getattr(inner, "blob", "")) * 3 // 4
             return _without_none(type=block.type, uri=str(inner.uri), mime_type=inner.mime_type, text=text, bytes=size)
         case _:

@@ -30,8 +30,25 @@ _TOKEN = re.compile(r"[\x21-\x7e]{1,16384}")
 log = logger(__name__)
 
 
+_CURES = {
+    **dict.fromkeys(("invalid_grant", "invalid_client", "unauthorized_client"), WRONG_CREDENTIALS),
+    **dict.fromkeys(("bad_refresh_token", "incorrect_client_credentials"), WRONG_CREDENTIALS),
+    "invalid_scope": "the token endpoint does not give this scope; correct scope of oauth",
+    "invalid_target": "the token endpoint does not take resource of oauth; correct it, or write false",
+    "invalid_request": "the token endpoint does not understand the request; correct the fields of oauth",
+}
+"""What to do about the codes of RFC 6749, RFC 8707 and of GitHub."""
+_ABOUT_RESOURCE = frozenset({"invalid_target", "invalid_request"})
+"""Codes with which endpoints refuse a resource that they do not expect."""
+_FOR_NOW = frozenset({"temporarily_unavailable", "server_error", "slow_down"})
+
+
 class TokenRefused(Exception):
-    """The operator's credentials are no longer valid."""
+    """There is no token until the operator changes something."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(_CURES.get(code, WRONG_CREDENTIALS))
+        self.code = code
 
 
 class AccessToken:
@@ -58,7 +75,7 @@ class AccessToken:
 
     async def _renew(self) -> str:
         refresh = await asyncio.to_thread(self._tokens.read)
-        answer = await self._request_token(refresh)
+        answer = await self._request_token_as_taken(refresh)
         token, rotated = answer.get("access_token"), answer.get("refresh_token", refresh)
         if not isinstance(token, str) or not _TOKEN.fullmatch(token):
             raise ToolFailure("the token endpoint did not answer with an access token")
@@ -69,7 +86,19 @@ class AccessToken:
                 log.error("a new refresh token could not be stored", server=self._server, error=error.strerror)
         return token
 
-    def _build_request(self, refresh: str | None) -> tuple[dict[str, str], dict[str, str]]:
+    async def _request_token_as_taken(self, refresh: str | None) -> dict[str, Any]:
+        """Request a token; without our own resource from now on, if the endpoint gives one only without it."""
+        try:
+            return await self._request_token(refresh, self._resource)
+        except TokenRefused as refusal:
+            is_ours = self._resource is not None and self._tokens.oauth.resource is None
+            if not is_ours or refusal.code not in _ABOUT_RESOURCE:
+                raise
+        answer = await self._request_token(refresh, None)
+        self._resource = None
+        return answer
+
+    def _build_request(self, refresh: str | None, resource: str | None) -> tuple[dict[str, str], dict[str, str]]:
         """Return the form and the headers of a request for a token."""
         oauth = self._tokens.oauth
         form = {"grant_type": "refresh_token" if refresh else "client_credentials"}
@@ -85,13 +114,13 @@ class AccessToken:
                 form["client_secret"] = oauth.client_secret
         if oauth.scope is not None:
             form["scope"] = oauth.scope
-        if self._resource is not None:
-            form["resource"] = self._resource
+        if resource is not None:
+            form["resource"] = resource
         return form, headers
 
-    async def _request_token(self, refresh: str | None) -> dict[str, Any]:
+    async def _request_token(self, refresh: str | None, resource: str | None) -> dict[str, Any]:
         token_url = self._tokens.oauth.token_url
-        form, headers = self._build_request(refresh)
+        form, headers = self._build_request(refresh, resource)
         try:
             async with asyncio.timeout(TOKEN_SECONDS), http_client(self._route) as client:
                 answer = await client.post(token_url, data=form, headers=headers)
@@ -99,15 +128,19 @@ class AccessToken:
             raise ToolFailure(f"the token endpoint did not answer within {TOKEN_SECONDS:g} s") from None
         except (httpx2.HTTPError, httpx2.StreamError) as error:
             raise ToolFailure(f"the token endpoint cannot be reached ({type(error).__name__})") from None
-        if answer.status_code in (400, 401, 403):
-            raise TokenRefused(WRONG_CREDENTIALS)
         try:
-            content: Any = read_json(answer.content, _ANSWER_LIMITS) if answer.status_code == 200 else None
+            read: Any = read_json(answer.content, _ANSWER_LIMITS)
         except ValueError:
-            content = None
-        if not isinstance(content, dict):
+            read = None
+        content = cast("dict[str, Any]", read) if isinstance(read, dict) else {}
+        code = "" if content.get("access_token") else str(content.get("error"))
+        if code in _FOR_NOW:
+            raise ToolFailure(f"the token endpoint gives no token now ({code})")
+        if answer.status_code in (400, 401, 403) or (answer.status_code == 200 and code in _CURES):
+            raise TokenRefused(code)
+        if answer.status_code != 200 or not content:
             raise ToolFailure(f"the token endpoint answered with status {answer.status_code} and no token")
-        return cast("dict[str, Any]", content)
+        return content
 
 
 class BearerAuth(httpx2.Auth):

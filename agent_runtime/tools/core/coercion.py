@@ -56,12 +56,16 @@ def _object(schema: Schema, members: Mapping[str, Any], depth: int) -> dict[str,
             continue
         wanted = cast("Schema", inner)
         types = types_of(wanted)
-        known_types = types or _types_of_values(wanted)
         may_be_left_out = name in known and name not in required
-        if value is None and known_types and "null" not in known_types and may_be_left_out:
+        if value is None and may_be_left_out and _refuses_null(wanted, types):
             continue
         found[name] = _value(wanted, types, value, depth + 1)
     return found
+
+
+def _refuses_null(schema: Schema, types: frozenset[str]) -> bool:
+    """Whether null is none of the types that the schema takes, or none of the values that it lists."""
+    return any(found and "null" not in found for found in (types, _types_of_values(schema)))
 
 
 def _value(schema: Schema, types: frozenset[str], value: Any, depth: int) -> Any:
@@ -114,14 +118,14 @@ def _types_of_parts(schema: Schema, types_of_part: Callable[[Schema], frozenset[
 
 
 def _types_of_values(schema: Schema) -> frozenset[str]:
-    """Return the types of the values that a schema without types lists; empty if it lists none. For null alone: a text
-    for a number in such a list may be meant as either."""
+    """Return the types of the values that a schema lists, else those that it takes; empty if it does not say. For null
+    alone: a text for a number in such a list may be meant as either."""
     if "const" in schema:
         return frozenset((_kind(schema["const"]),))
     values: Any = schema.get("enum")
     if isinstance(values, list):
         return frozenset(_kind(one) for one in cast("list[Any]", values))
-    return types_of(schema) or _types_of_parts(schema, _types_of_values)
+    return _types_of_parts(schema, _types_of_values) or types_of(schema)
 
 
 def _part_with_members(schema: Schema, kind: str) -> Schema:

@@ -104,6 +104,11 @@ WithdrawCall = Callable[[Mapping[str, Any], ToolContext], Awaitable[None]]
 nothing."""
 
 
+AdaptArguments = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+"""Returns the arguments of a call, which nobody has checked yet, in the form that the schema wants. Raises
+ToolFailure."""
+
+
 DescribeAccess = Callable[[Mapping[str, Any], ToolContext], Awaitable[AccessRequest]]
 """Describes the access of a call with these arguments. Raises ToolFailure."""
 
@@ -124,6 +129,8 @@ class Tool:
     """None: an interrupted call leaves nothing behind that would have to end with its turn."""
     describe_access: DescribeAccess | None = None
     """None: every call may access all that the tool requires."""
+    adapt: AdaptArguments | None = None
+    """None: arguments of another form than the schema's are converted only as those of all tools are."""
     build: str = ""
     """Names the code that a call runs, if that can be replaced: who approves a call approves this code."""
     rule_names: tuple[str, ...] = ()

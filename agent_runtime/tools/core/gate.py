@@ -98,6 +98,8 @@ class ToolGate:
 
     async def _check_and_run(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Output:
         await schema.load_schema_validator()
+        if tool.adapt is not None:
+            arguments = tool.adapt(arguments)
         arguments = coerce_arguments(tool.spec.parameters, arguments)
         if wrong := await schema.check_arguments(tool.spec.parameters, arguments):
             raise ToolFailure("; ".join(wrong), kind="invalid")

@@ -20,6 +20,7 @@ from ...workspace import SIGN_FORMS
 from ..core.contract import READ_REQUIREMENTS, Output, Tool
 from ..core.envelope import HEAD_LENGTH, spill_text
 from .paths import Kind, authorize_path, describe_path_access, path_aliases
+from .pattern_readings import escaped_choice
 from .search_worker import MAX_FILE_BYTES, MAX_LINE_LENGTH, MORE_LEFT_OUT
 from .text_forms import forms_in_pattern
 
@@ -51,6 +52,10 @@ GREP_DESCRIPTION = (
     f"At most {GREP_LIMIT} matches; `truncated` says that there are more. "
     f"{LEFT_OUT_NOTE} `left_out` names what is not searched, such as binary files. "
     "Not for names (glob); to see more of a file, read it."
+)
+ESCAPED_CHOICE_NOTE = (
+    r"\| is the character | here, and no line has it so. These lines match the choice: write | for that, and ( ) for a "
+    "group."
 )
 FOLDER_PARAMETER = {"type": "string", "minLength": 1, "description": "The folder to search; default: the workspace"}
 
@@ -135,9 +140,14 @@ def grep_tool(finder: FileSearch) -> Tool:
         if only is not None and not at.is_file():
             raise ToolFailure("path: there is no such file or folder; look for it with glob", kind="invalid")
         include = _relative_pattern(arguments.get("include", "**"), root, "include")
-        pattern = forms_in_pattern(arguments["pattern"])
-        request = {"kind": "grep", "root": str(root), "only": only, "pattern": pattern, "include": include}
-        found = await _grep(finder, {**request, "limit": GREP_SPILL_LIMIT}, root, context)
+        request = {"kind": "grep", "root": str(root), "only": only, "include": include, "limit": GREP_SPILL_LIMIT}
+        pattern = arguments["pattern"]
+        found = await _grep(finder, {**request, "pattern": forms_in_pattern(pattern)}, root, context)
+        if not found["matches"] and (choice := escaped_choice(pattern)) is not None:
+            other = await _grep(finder, {**request, "pattern": forms_in_pattern(choice)}, root, context)
+            if other["matches"]:
+                found = other
+                found["note"] = ESCAPED_CHOICE_NOTE
         matches = found["matches"]
         _filter_left_out("grep", found, root, context)
         lines = [f"{match['path']}:{match['line']}:{match['text']}" for match in matches]
@@ -148,7 +158,7 @@ def grep_tool(finder: FileSearch) -> Tool:
         run,
         READ_REQUIREMENTS,
         describe_access=describe_path_access(KINDS, "."),
-        result_doc="`matches` of `path`, `line`, `text`; `truncated`, `left_out?`",
+        result_doc="`matches` of `path`, `line`, `text`; `truncated`, `left_out?`, `note?`",
         limits_doc=(
             f"{GREP_LIMIT} matches, {MAX_LINE_LENGTH} characters a line, files up to {MAX_FILE_BYTES // 2**20} MiB"
         ),

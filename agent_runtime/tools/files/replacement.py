@@ -12,12 +12,14 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import cached_property
 from itertools import islice
 
 from ...context import unescape
 from ...errors import ToolFailure
 from .paths import TEXT_LIMIT, too_large_error
-from .text_forms import LINE_END, clusters_of, form_of, pattern_of
+from .quotes import Token, new_quotes, with_roles
+from .text_forms import LINE_END, clusters_of, form_of, forms_in, pattern_of
 
 MAX_TOLERANT = 20_000
 """Characters of a text that is looked for in other forms; of a longer one only the line ends may differ."""
@@ -198,6 +200,10 @@ class _NewText:
         """Whether it is the same at all places with the same old text."""
         return "\n" not in self._plain_new or self._line_breaks.are_alike
 
+    @cached_property
+    def _tokens(self) -> tuple[list[Token], list[Token]]:
+        return with_roles(clusters_of(self._plain_old)), with_roles(clusters_of(self._plain_new))
+
     def at(self, start: int, stop: int) -> bytes:
         """Return what is put at a place. Raises ToolFailure if there are too many forms of the old text."""
         if self._plain_old == self._plain_new:  # the line ends themselves are changed
@@ -215,26 +221,17 @@ class _NewText:
         self._work += len(self._plain_old) * len(self._plain_new)
         if self._work > MAX_FORMS:
             raise ToolFailure("old_string: is there in too many forms; replace less at once", kind="invalid")
-        olds, news = clusters_of(self._plain_old), clusters_of(self._plain_new)
-        positions = _positions(olds, there)
-        pieces: list[str] = []
-        for kind, first, last, begin, end in SequenceMatcher(None, olds, news, autojunk=False).get_opcodes():
-            kept = kind == "equal"
-            pieces.append(
-                there[positions[first] : positions[last]] if kept else "".join(news[begin:end]).replace("\n", line_end)
-            )
+        olds, news = self._tokens
+        forms = forms_in([sign for sign, _ in olds], there)
+        kept: list[str | None] = [None] * len(news)
+        for at, begin, size in SequenceMatcher(None, olds, news, autojunk=False).get_matching_blocks():
+            kept[begin : begin + size] = forms[at : at + size]
+        quotes = new_quotes(olds, forms, news, kept)
+        pieces = [
+            quotes.get(index, sign).replace("\n", line_end) if form is None else form
+            for index, (form, (sign, _)) in enumerate(zip(kept, news, strict=True))
+        ]
         return _encode_exact("".join(pieces))
-
-
-def _positions(clusters: Sequence[str], there: str) -> list[int]:
-    """Return for each cluster of the old text, and its end, where it is in the text as the file has it."""
-    found: list[int] = []
-    at = 0
-    for cluster in clusters:
-        match = re.compile(form_of(cluster)).match(there, at)
-        found.append(at)
-        at = match.end() if match else at
-    return [*found, len(there)]
 
 
 class _LineBreaks:

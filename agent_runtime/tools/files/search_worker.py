@@ -33,6 +33,11 @@ MAX_LINE_LENGTH = 500
 MAX_CHARACTERS = 500_000
 """In one answer; as JSON they may take several times as many bytes."""
 RIPGREP = ("rg", "--json", "--no-config", "--no-messages", "--threads=1", "--crlf")  # `$` is the end of any line
+LACKING = {
+    "--multiline": "a match is within one line; search for a part, or use bash with rg -U",
+    "--pcre2": "look-around and references to groups are not known; leave them out, or use bash with grep -P",
+}
+"""What to do in the place of an option that ripgrep recommends for a pattern."""
 FILES_PER_RUN = 500
 MAX_EXPANSIONS = 64
 MAX_LEFT_OUT = 20
@@ -90,6 +95,12 @@ def other_reading(pattern: str) -> list[str]:
         several = pattern.split()
     plain = [_ONE_CHOICE.sub(r"\1", one) for one in several]
     return [] if plain == [pattern] else plain
+
+
+def below_folders(patterns: list[str]) -> list[str]:
+    """Return patterns for all below the folders that are called so, except where that may be a part of a name."""
+    split = [split_pattern(one) for one in patterns]
+    return ["/".join((*parts, "**")) for parts in split if not {"*", "?"} & set("".join(parts[-1:]))]
 
 
 def split_pattern(pattern: str) -> list[str]:
@@ -183,9 +194,10 @@ class Walk:
         self.only = only
         self.excluded = frozenset(excluded)
         self._look_for([pattern])
-        others = other_reading(pattern) if only is None else []
-        if others and next(self.files(), None) is None:  # nor is there a name with a comma
-            self._look_for(others)
+        others = other_reading(pattern)
+        for patterns in (others, below_folders(others or [pattern])) if only is None else ():
+            if patterns and next(self.files(), None) is None:  # nor is there a name with a comma
+                self._look_for(patterns)
         self.left_out: list[str] = []
 
     def _look_for(self, patterns: Iterable[str]) -> None:
@@ -339,6 +351,9 @@ def _check_pattern(root: str, pattern: str) -> None:
             raise
         raise SearchFault("grep needs ripgrep (rg), which is not installed; search with bash", "unavailable") from None
     complaint = done.stderr.decode(errors="replace")
+    for option, fault in LACKING.items():
+        if done.returncode == 2 and f"with the {option} flag" in complaint:
+            raise SearchFault(f"pattern: {fault}")
     if done.returncode == 2 and "regex" in complaint:
         raise SearchFault(f"pattern: is not a regular expression: {complaint.strip()[:MAX_LINE_LENGTH]}")
 

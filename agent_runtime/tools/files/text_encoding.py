@@ -43,6 +43,16 @@ def encoded_as(content: str, head: bytes) -> bytes:
     return codecs.BOM_UTF8 + data if head.startswith(codecs.BOM_UTF8) and not data.startswith(codecs.BOM_UTF8) else data
 
 
+def has_cr_lf_only(data: bytes) -> bool:
+    """Tell whether a file has lines, all of which end in CR LF."""
+    if (encoding := utf16_of(data[:HEAD_SIZE])) is not None:
+        try:
+            data = encoding.to_utf8(data)
+        except UnicodeDecodeError:
+            return False
+    return 0 < data.count(b"\n") == data.count(b"\r\n")
+
+
 def is_utf8(data: bytes) -> bool:
     try:
         data.decode()

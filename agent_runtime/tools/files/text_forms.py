@@ -55,6 +55,17 @@ def form_of(cluster: str) -> str:
     return re.escape(cluster) if len(forms) == 1 else f"(?:{'|'.join(map(re.escape, forms))})"
 
 
+def forms_in(clusters: Sequence[str], text: str) -> list[str]:
+    """Return the characters as a text that reads the same has them."""
+    found: list[str] = []
+    at = 0
+    for cluster in clusters:
+        match = re.compile(form_of(cluster)).match(text, at)
+        found.append(match[0] if match else "")
+        at += len(found[-1])
+    return found
+
+
 def forms_in_pattern(pattern: str) -> str:
     """Return a regular expression that also finds the other forms of what is not ASCII in it. Choices of characters
     stay as they are, and so does a pattern that is very long."""

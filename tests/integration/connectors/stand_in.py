@@ -25,8 +25,10 @@ FRESH: dict[str, Any] = {
     "status": 0,
     "method": None,
     "challenge": "",
+    "refusal": None,
 }
-"""`status` is the answer, with `challenge`, to requests of this `method` of MCP, or to all."""
+"""`refusal` is the status and error of the token endpoint, where the form has the field.
+`status` is the answer, with `challenge`, to requests of this `method` of MCP, or to all."""
 state = dict(FRESH)
 
 
@@ -72,6 +74,10 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
 
 async def token(send: Any, form: dict[str, list[str]], headers: dict[str, str]) -> None:
     state["form"] = {**form, "authorization": headers.get("authorization")}
+    if state["refusal"] and state["refusal"]["field"] in form:
+        refused = {"error": state["refusal"]["error"], "error_description": f"{form} is no good"}
+        await answer(send, state["refusal"]["status"], refused)
+        return
     own = form.get("grant_type") == ["client_credentials"]
     if not own and (form.get("refresh_token") != [state["refresh"]] or form.get("client_id", ["me"]) != ["me"]):
         await answer(send, 400, {"error": "invalid_grant", "error_description": f"{form} is no good"})

@@ -3,8 +3,10 @@ named."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -208,6 +210,15 @@ def nested(value: Any, levels: int) -> Any:
     return [nested(value, levels - 1)] if levels else value
 
 
+def resource(**fields: Any) -> dict[str, Any]:
+    return {"type": "resource", "resource": {"uri": "it://x", **fields}}
+
+
+def blob(data: bytes, kind: str | None = None) -> dict[str, Any]:
+    """A result with a file as bytes."""
+    return {"content": [resource(blob=b64encode(data).decode(), **({"mimeType": kind} if kind else {}))]}
+
+
 DEEP = nested("read me", 150)
 READ = {
     "a part of an unknown type": (
@@ -243,6 +254,14 @@ READ = {
         {"content": [{"type": "resource", "resource": {"text": "read me"}}]},
         ["read me", "resource"],
     ),
+    "a text as bytes": (blob(b"read me\n", "text/x-csharp; charset=utf-8"), ["'text': 'read me\\n'"]),
+    "JSON as bytes": (blob(b'{"a": "read me"}', "application/vnd.api+json"), ["read me"]),
+    "bytes without a type": (blob("caf\u00e9 read me".encode()), ["caf\u00e9 read me"]),
+    "another encoding": (blob(b"read me, caf\xe9", "text/csv"), ["read me, caf\ufffd"]),
+    "a packed text": (blob(gzip.compress(b"read me"), "text/plain"), ["'bytes': "]),
+    "bytes that are no text": (blob(b"\x89\xe9\x10"), ["'bytes': "]),
+    "bytes of an image": (blob(b"P1 1 1 1", "image/x-portable-bitmap"), ["'bytes': "]),
+    "broken bytes": ({"content": [resource(blob="read me!", mimeType="text/plain")]}, ["'bytes': 6"]),
     "half an emoji": ({"content": [{"type": "text", "text": "read me \ude00"}]}, ["read me \ufffd"]),
     "annotations odd": ({"content": [{**TEXT, "annotations": {"audience": "everyone"}}]}, ["read me"]),
     "meta a list": ({"content": [TEXT], "_meta": []}, ["read me"]),
@@ -352,6 +371,7 @@ FAILED = {
     "structured content too": ({"content": [TEXT], "structuredContent": {"why": "no luck"}}, ["read me\n", "no luck"]),
     "a wrapped text": ({"structuredContent": "no luck"}, ["no luck"]),
     "a resource": ({"content": [TEXT, RESOURCE]}, ["read me\nno luck"]),
+    "a resource as bytes": (blob(b"quota exceeded"), ["quota exceeded"]),
     "an older form": ({"toolResult": {"content": [TEXT], "isError": True}, "isError": None}, ["read me"]),
     "no words": ({"content": [{"type": "image", "data": "aGk=", "mimeType": "image/png"}]}, ["does not say why"]),
 }

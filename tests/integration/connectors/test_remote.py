@@ -197,6 +197,60 @@ async def test_a_token_is_asked_for_the_server_that_it_is_for(grow: Grow, guarde
     assert "resource" not in await form(resource=False)
 
 
+@pytest.mark.parametrize("error", ["invalid_target", "invalid_request"])
+async def test_an_endpoint_that_takes_no_resource_is_asked_without_it(grow: Grow, guarded: Guarded, error: str) -> None:
+    guarded.set(refusal={"field": "resource", "status": 400, "error": error})
+    plant = grow(ONCE, environment={"REFRESH": "refresh-1"}, docs=guarded.server())
+    await plant.prepare()
+    assert plant.state("docs").error is None
+    assert "resource" not in guarded.counts()["form"]
+    assert (guarded.counts()["/token"], guarded.counts()["renewed"]) == (2, 1)
+    guarded.set(access="access-2")
+    assert await plant.value("docs_hello", name="you") == "hello you"
+    assert guarded.counts()["/token"] == 3, "it is remembered"
+
+
+REFUSALS = {
+    "of Entra, for a resource of the operator's": (
+        {"field": "resource", "status": 400, "error": "invalid_target"},
+        "the token endpoint does not take resource of oauth; correct it, or write false",
+    ),
+    "whatever is asked": (
+        {"field": "grant_type", "status": 400, "error": "invalid_request"},
+        "the token endpoint does not understand the request; correct the fields of oauth",
+    ),
+    "a scope": (
+        {"field": "grant_type", "status": 400, "error": "invalid_scope"},
+        "the token endpoint does not give this scope; correct scope of oauth",
+    ),
+    "for now": (
+        {"field": "grant_type", "status": 400, "error": "temporarily_unavailable"},
+        "the token endpoint gives no token now (temporarily_unavailable)",
+    ),
+    "of GitHub": ({"field": "grant_type", "status": 200, "error": "bad_refresh_token"}, WRONG_CREDENTIALS),
+    "a client": ({"field": "grant_type", "status": 401, "error": "invalid_client"}, WRONG_CREDENTIALS),
+    "in words of its own": ({"field": "grant_type", "status": 403, "error": {"no": "luck"}}, WRONG_CREDENTIALS),
+    "nothing": (
+        {"field": "grant_type", "status": 200, "error": "odd"},
+        "the token endpoint did not answer with an access token",
+    ),
+}
+
+
+@pytest.mark.parametrize(("refusal", "told"), REFUSALS.values(), ids=REFUSALS.keys())
+async def test_a_refusal_of_the_token_endpoint_says_what_to_do(
+    grow: Grow, guarded: Guarded, refusal: dict[str, Any], told: str
+) -> None:
+    guarded.set(refusal=refusal)
+    server = guarded.server()
+    if refusal["field"] == "resource":
+        server["oauth"]["resource"] = "https://other.example.org"
+    plant = grow(ONCE, environment={"REFRESH": "refresh-1"}, docs=server)
+    await plant.prepare()
+    assert plant.state("docs").error == told
+    assert guarded.counts()["/token"] == (2 if refusal["error"] == "invalid_request" else 1)
+
+
 async def test_a_client_shows_its_secret_as_the_endpoint_wants_it(grow: Grow, guarded: Guarded) -> None:
     oauth = {"token_url": f"{guarded.url}/token", "client_id": "me:too", "client_secret": "a secret/+"}
     basic = {**oauth, "token_endpoint_auth_method": "client_secret_basic"}

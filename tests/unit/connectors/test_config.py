@@ -72,6 +72,15 @@ def test_a_remote_server() -> None:
     assert found.oauth.client_id == "me"
 
 
+@pytest.mark.parametrize("url", ["https://a.example/mcp ", "\thttps://a.example/mcp", "${URL}"])
+def test_blanks_around_a_url_are_not_a_part_of_it(url: str) -> None:
+    oauth = {"token_url": url, "client_id": "me", "refresh_token": "r" * 10, "resource": url}
+    found = one({"URL": "https://a.example/mcp\n"}, url=url, oauth=oauth).target
+    assert isinstance(found, RemoteServer)
+    assert found.oauth is not None
+    assert {found.url, found.oauth.token_url, found.oauth.resource} == {"https://a.example/mcp"}
+
+
 def test_values_come_from_the_environment() -> None:
     found = one({"KEY": "from-outside"}, command="x", args=["${WHERE:-here}"], env={"KEY": "a ${KEY} b"})
     assert found.target == LocalServer(("x", "here"), {"KEY": "a from-outside b"})
@@ -105,12 +114,13 @@ def test_secrets_do_not_show() -> None:
             {"url": "https://a.example", "type": "sse"},
             "type: must be one of local, stdio, remote, http, streamable-http; HTTP with SSE",
         ),
+        ({"url": "https://a.example/my tools"}, "url: must not have blanks; write %20 for one in the path"),
         ({"url": "https://a.example", "type": "stdio"}, "type: stdio needs command"),
         ({"url": "https://a.example", "headers": {"Host": "b"}}, "headers: 'Host' cannot be set here"),
         ({"url": "https://a.example", "headers": {"X": "a\nb"}}, "headers: the value of X must be one line"),
         ({"command": "x", "env": {"A-B": "1"}}, "env: 'A-B' cannot be the name of a variable"),
         ({"command": "x", "env": {"A": "a\0b"}}, "env.A: must not contain null bytes"),
-        ({"command": "x", "env": {"A": 1}}, "env.A: Input should be a valid string"),
+        ({"command": "x", "env": {"A": 1.5}}, "env.A: Input should be a valid string"),
         ({"command": "x", "network": ["a b"]}, "network: "),
         ({"command": "x", "read": ["opt"]}, "read: 'opt' must be an absolute path"),
         ({"command": "x", "read": ["/var/lib/agent/skills"]}, "read: /var/lib/agent/skills is in the data folder"),

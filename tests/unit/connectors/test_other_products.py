@@ -49,7 +49,15 @@ OPEN_CODE = {
     "$schema": "https://opencode.example/config.json",
     "mcp": {"it": {"type": "local", "command": ["bun", "x"], "environment": {"K": "{env:TOKEN}"}, "enabled": True}},
 }
-ZED = {"context_servers": {"it": {"command": "x", "args": [], "env": {}}}}
+ZED = {"context_servers": {"it": {"source": "custom", "command": "x", "args": [], "env": {}}}}
+FAST_MCP = {"mcpServers": {"it": {"transport": "http", "url": "https://m.example/mcp"}}}
+LANG_CHAIN = {"mcpServers": {"it": {"transport": "streamable_http", "url": "https://m.example/mcp"}}}
+CLINE_PROGRAM = {"mcpServers": {"it": {"transportType": "stdio", "command": "x"}}}
+NUMBERS = {
+    "mcpServers": {
+        "it": {"command": "x", "args": ["--port", 8080, True], "env": {"PORT": 3000, "DEBUG": False, "OLD": None}}
+    }
+}
 
 
 def remote(url: str = "https://m.example/mcp", **headers: str) -> RemoteServer:
@@ -69,8 +77,17 @@ def remote(url: str = "https://m.example/mcp", **headers: str) -> RemoteServer:
         (GEMINI, remote()),
         (OPEN_CODE, LocalServer(("bun", "x"), {"K": "t-o-k-e-n"})),
         (ZED, LocalServer(("x",), {})),
+        (FAST_MCP, remote()),
+        (LANG_CHAIN, remote()),
+        (CLINE_PROGRAM, LocalServer(("x",), {})),
+        (NUMBERS, LocalServer(("x", "--port", "8080", "true"), {"PORT": "3000", "DEBUG": "false"})),
+        ({"mcpServers": {"it": {"url": "https://m.example/mcp", "headers": {"X-Id": 7}}}}, remote(**{"x-id": "7"})),
+        ({"mcpServers": {"it": {"command": "x", "type": "stdio", "transport": "anything"}}}, LocalServer(("x",), {})),
     ],
-    ids=["claude", "claude http", "cursor", "vs code", "settings", "windsurf", "cline", "gemini", "opencode", "zed"],
+    ids=[
+        *("claude", "claude http", "cursor", "vs code", "settings", "windsurf", "cline", "gemini", "opencode", "zed"),
+        *("fastmcp", "langchain", "cline program", "numbers", "number of a header", "type twice"),
+    ],
 )
 def test_what_other_products_write_is_taken(content: Any, where: LocalServer | RemoteServer) -> None:
     assert read(content).target == where
@@ -99,6 +116,11 @@ def test_secrets_of_other_forms_do_not_show() -> None:
         ("tool_timeout_sec", 60, "tool_timeout_sec: write timeout_ms, in milliseconds"),
         ("auth", {"CLIENT_ID": "x"}, "auth: no browser is opened for consent here; write oauth"),
         ("disabledTools", ["x"], 'disabledTools: write rules: {permission: "mcp:SERVER:TOOL", action: deny}'),
+        ("source", "extension", "source: programs of extensions are not known here; write command and args"),
+        ("transport", "sse", "type: must be one of local, stdio, remote, http, streamable-http; HTTP with SSE"),
+        ("args", ["--ratio", 1.50], "args[1]: Input should be a valid string"),
+        ("args", [None], "args[0]: Input should be a valid string"),
+        ("env", {"A": ["b"]}, "env.A: Input should be a valid string"),
         ("cwd", "relative", "cwd: 'relative' must be an absolute path"),
         ("cwd", "/var/lib", "cwd: /var/lib is in the data folder, or contains it"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -173,6 +174,25 @@ async def test_write_acknowledges_and_echoes_nothing(call: Call, context: ToolCo
     assert result.data == {"path": "a/b.txt", "bytes": 3, "created": True}
     assert (await call("write", path="a/b.txt", content="")).data["created"] is False
     assert got(context, "a/b.txt") == b""
+
+
+@pytest.mark.parametrize("path", ["package.json", "app.webmanifest", "a/Notes.IPYNB"])
+async def test_a_json_file_may_be_given_as_its_value(call: Call, context: ToolContext, path: str) -> None:
+    result = await call("write", path=path, content={"name": "\u00e9", "a": [1.0, None], "b": {}})
+    assert result.type == "output", result.error_text
+    assert got(context, path).decode() == ('{\n  "name": "\u00e9",\n  "a": [\n    1.0,\n    null\n  ],\n  "b": {}\n}\n')
+    await call("write", path=path, content=[])
+    assert got(context, path) == b"[]\n"
+    await call("write", path=path, content='["1"]')
+    assert got(context, path) == b'["1"]', "a text is the text"
+
+
+@pytest.mark.parametrize("path", ["settings.yaml", "rows.jsonl", "json"])
+async def test_other_files_are_given_as_a_text(call: Call, context: ToolContext, path: str) -> None:
+    result = await call("write", path=path, content={"a": 1})
+    assert result.error_text == "content: give the whole content as one string, not as an object or a list"
+    assert result.metadata["kind"] == "invalid"
+    assert not (context.workspace / path).exists()
 
 
 async def test_write_follows_a_link_inside_and_keeps_it(call: Call, context: ToolContext) -> None:
@@ -351,6 +371,45 @@ async def test_a_file_that_is_written_anew_keeps_its_encoding(call: Call, contex
     assert got(context, "notes.txt") == f"{mark}n\u00e9w\n".encode(encoding)
     await call("write", path="other.txt", content="n\u00e9w\n")
     assert got(context, "other.txt") == "n\u00e9w\n".encode()
+
+
+LINE_ENDS = {
+    "CR LF": ("@echo off\r\necho 1\r\n", "@echo off\necho 2\n", "@echo off\r\necho 2\r\n"),
+    "CR LF, no end of the last line": ("a\r\nb", "a\nc", "a\r\nc"),
+    "CR LF, given so": ("a\r\nb\r\n", "a\r\nc\r\n", "a\r\nc\r\n"),
+    "CR LF, given in both": ("a\r\nb\r\n", "a\r\nc\n", "a\r\nc\n"),
+    "mixed": ("a\r\nb\n", "a\nc\n", "a\nc\n"),
+    "LF": ("a\nb\n", "a\nc\n", "a\nc\n"),
+    "no line end": ("a", "a\nc\n", "a\nc\n"),
+    "nothing": ("", "a\nc\n", "a\nc\n"),
+}
+
+
+@pytest.mark.parametrize(("before", "content", "after"), LINE_ENDS.values(), ids=LINE_ENDS.keys())
+@pytest.mark.parametrize("encoding", ["utf-8", *MARKED.values()])
+async def test_a_file_that_is_written_anew_keeps_cr_lf(
+    call: Call, context: ToolContext, encoding: str, before: str, content: str, after: str
+) -> None:
+    mark = "\ufeff" if encoding.startswith("utf-16") else ""
+    put(context, "run.bat", f"{mark}{before}".encode(encoding))
+    data = (await call("write", path="run.bat", content=content)).data
+    assert got(context, "run.bat") == f"{mark}{after}".encode(encoding)
+    assert data["bytes"] == len(got(context, "run.bat"))
+    assert data.get("line_ends") == (None if content == after else "CR LF, as before")
+    await call("write", path="new.bat", content=content)
+    assert got(context, "new.bat") == content.encode()
+
+
+async def test_room_is_asked_for_what_is_written(context: ToolContext) -> None:
+    class Room(QuotaCheck):
+        async def require_space(self, path: Path, size: int, context: ToolContext) -> None:
+            asked.append(size)
+
+    asked: list[int] = []
+    write = write_tool(PathLocks(), Room(Confinement(None)), FileBackups(ManualClock()))
+    put(context, "run.bat", b"a\r\n")
+    await ToolRegistry([write]).snapshot().run("write", {"path": "run.bat", "content": "a\nb\n"}, context)
+    assert asked == [len(got(context, "run.bat"))]
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "mac-roman"])

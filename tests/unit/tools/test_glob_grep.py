@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_runtime.tools.files import search_worker
+from agent_runtime.tools.files.pattern_readings import escaped_choice
 from agent_runtime.tools.files.text_forms import forms_in_pattern
 from agent_runtime.workspace import SIGN_FORMS
 
@@ -79,7 +80,7 @@ def grep(root: Path, pattern: str, **more: Any) -> dict[str, Any]:
         ("**/node_modules/**/*.js", ["node_modules/x/index.js"]),
         ("link*", ["link.txt"]),
         ("nothing", []),
-        ("a", []),
+        ("a", ["a/b/latin.txt", "a/b/two.py", "a/one.py", "a/one.txt"]),
         ("linked/*", []),
         ("with*", ["with\nnewline.txt"]),
     ],
@@ -178,6 +179,13 @@ BRACKETS = [
     ("data/*.{csv}", ["data/a1.csv", "data/b1.csv"]),
     ("{odd}/{my file}.*", ["odd/my file.txt"]),
     ("my d*", []),
+    ("odd", ["odd/$id.txt", "odd/my file.txt", "odd/{a,b}.txt"]),
+    ("./pages", ["src/pages/[id].tsx", "src/pages/d.tsx"]),
+    ("src/app/[id]", ["src/app/[id]/page.tsx"]),
+    ("{lib,data}", ["data/a1.csv", "data/b1.csv", "lib/d/page.tsx"]),
+    ("lib, src/pages", ["lib/d/page.tsx", "src/pages/[id].tsx", "src/pages/d.tsx"]),
+    ("da?a", []),
+    ("li*", []),
 ]
 
 
@@ -318,8 +326,47 @@ def test_more_files_than_one_call_takes(tmp_path: Path) -> None:
 def test_what_is_no_regular_expression_is_told(tree: Path) -> None:
     (tree / "empty").mkdir()
     for root in (tree, tree / "empty"):
-        for pattern in ("h(", "h)(e", "h\\", "[h", "h\n"):
+        for pattern in ("h(", "h)(e", "h\\", "[h"):
             assert grep(root, pattern)["fault"].startswith("pattern: is not a regular expression: "), pattern
+
+
+@pytest.mark.parametrize(
+    ("patterns", "told"),
+    [
+        (("a\n", r"a\nb", r"a\r\nb"), "pattern: a match is within one line; search for a part, or use bash with rg -U"),
+        (
+            ("(?=a)b", "(?<!a)b", r"(a)\1"),
+            "pattern: look-around and references to groups are not known; leave them out, or use bash with grep -P",
+        ),
+    ],
+)
+def test_what_regular_expressions_lack_is_told(tree: Path, patterns: tuple[str, ...], told: str) -> None:
+    for pattern in patterns:
+        assert grep(tree, pattern) == {"fault": told, "kind": "invalid"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reading"),
+    [
+        (r"json\|Tool", "json|Tool"),
+        (r"\(json\|Tool\)", "(json|Tool)"),
+        (r"import \(json\|re\)$", "import (json|re)$"),
+        (r"run\(\)\|stop\(\)", r"run\(\)|stop\(\)"),
+        (r"[\|]a\|b", r"[\|]a|b"),
+        (r"[\|]", None),
+        (r"json\\|Tool", None),
+        (r"json\\\|Tool", r"json\\|Tool"),
+        (r"a \|\| b", None),
+        (r"\|a\|", None),
+        (r"a\|*", None),
+        (r"a\|\(\)", r"a|\(\)"),
+        (r"^\|a", None),
+        (r"f\(a\|b", r"f\(a|b"),
+        ("json|Tool", None),
+    ],
+)
+def test_how_other_programs_read_a_pattern(pattern: str, reading: str | None) -> None:
+    assert escaped_choice(pattern) == reading
 
 
 @pytest.mark.parametrize(

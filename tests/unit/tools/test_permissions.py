@@ -198,6 +198,26 @@ async def test_a_search_shows_nothing_that_somebody_must_be_asked_about(context:
     assert (await found(glob_tool(finder), said_yes, pattern="*"))["entries"] == ["open", "private"]
 
 
+@pytest.mark.parametrize("literal", ["private", "other"])
+async def test_an_escaped_choice_is_searched_whatever_a_file_holds_that_is_not_shown(
+    context: ToolContext, literal: str
+) -> None:
+    (context.workspace / "open").write_text("import json\nTool\n")
+    (context.workspace / literal).write_text("json|Tool\n")
+    within = under(context, Rule(permission="fs.read", pattern="priv*", action="deny", source="project"))
+    grep = grep_tool(FileSearch(Confinement(None)))
+    for pattern in (r"json\|Tool", r"\(json\|Tool\)", r"Tool\|json"):
+        data = await found(grep, within, pattern=pattern)
+        if literal == "other" and pattern == r"json\|Tool":
+            assert data == {"matches": [{"path": "other", "line": 1, "text": "json|Tool"}], "truncated": False}
+        else:
+            assert {match["path"] for match in data["matches"]} >= {"open"}
+            assert "private" not in str(data)
+            assert "write | for that" in data["note"]
+    for pattern in (r"nothing\|neither", "nothing"):
+        assert await found(grep, within, pattern=pattern) == {"matches": [], "truncated": False}
+
+
 async def test_a_link_that_leads_elsewhere_since_the_gate_looked_is_not_followed(context: ToolContext) -> None:
     (context.workspace / "open").write_text("open")
     (context.workspace / "private").write_text("private")

@@ -77,6 +77,82 @@ FORMS = {
 }
 
 
+QUOTES = {
+    "one becomes two": ("\u201ca\u201d", '"a"', '"b" and "c"', "\u201cb\u201d and \u201cc\u201d"),
+    "in a sentence": (
+        "say \u201cone\u201d to me",
+        'say "one"',
+        'say "two" or "one"',
+        "say \u201ctwo\u201d or \u201cone\u201d to me",
+    ),
+    "behind a comma": (
+        "\u201cStop\u201d, she said",
+        '"Stop"',
+        '"Please stop," "now"',
+        "\u201cPlease stop,\u201d \u201cnow\u201d, she said",
+    ),
+    "in brackets": (
+        "print(\u201chi\u201d)",
+        'print("hi")',
+        'print("hi", "there")',
+        "print(\u201chi\u201d, \u201cthere\u201d)",
+    ),
+    "one in another": (
+        "\u201c\u2018a\u2019 b\u201d",
+        "\"'a' b\"",
+        "\"'c' 'a' b\"",
+        "\u201c\u2018c\u2019 \u2018a\u2019 b\u201d",
+    ),
+    "German": ("\u201ea\u201c ist", '"a" ist', '"b" oder "c" ist', "\u201eb\u201c oder \u201ec\u201c ist"),
+    "Swedish": (
+        "\u201da\u201d \u00e4r",
+        '"a" \u00e4r',
+        '"b" och "c" \u00e4r',
+        "\u201db\u201d och \u201dc\u201d \u00e4r",
+    ),
+    "the end of one": (
+        "\u201chello there\u201d",
+        'there"',
+        'there" and "bye"',
+        "\u201chello there\u201d and \u201cbye\u201d",
+    ),
+    "the begin of one": (
+        "\u2018hello there\u2019",
+        "'hello",
+        "'bye' and 'hello",
+        "\u2018bye\u2019 and \u2018hello there\u2019",
+    ),
+    "over the end of a line": (
+        "\u201cStop\u201d now",
+        '"Stop" now',
+        '"Please\nstop" now',
+        "\u201cPlease\nstop\u201d now",
+    ),
+    "apostrophes": ("it\u2019s here", "it's here", "it's here, isn't it", "it\u2019s here, isn\u2019t it"),
+    "an apostrophe and quotes": ("it\u2019s a", "it's a", "it's 'a'", "it\u2019s 'a'"),
+    "an apostrophe behind a word": ("dogs\u2019 tails", "dogs' tails", "'dogs' tails", "'dogs\u2019 tails"),
+    "code below a comment": (
+        "# the \u201ca\u201d flag\nrun()",
+        '# the "a" flag\nrun()',
+        '# the "a" flag\nrun("x")',
+        '# the \u201ca\u201d flag\nrun("x")',
+    ),
+    "in both forms": ('\u201ca\u201d or "b"', '"a" or "b"', '"a" or "b" or "c"', '\u201ca\u201d or "b" or "c"'),
+    "straight in the file": (
+        'say "a" to me',
+        "say \u201ca\u201d",
+        "say \u201cb\u201d or \u201cc\u201d",
+        'say "b" or "c" to me',
+    ),
+    "curly in the new text alone": ('it\u2019s "a"', 'it\'s "a"', "it's \u201cb\u201d", "it\u2019s \u201cb\u201d"),
+}
+
+
+@pytest.mark.parametrize(("data", "old", "new", "expected"), QUOTES.values(), ids=QUOTES.keys())
+def test_a_quote_that_opens_is_another_one_than_one_that_closes(data: str, old: str, new: str, expected: str) -> None:
+    assert edit(data, old, new) == expected
+
+
 @pytest.mark.parametrize(("data", "old", "new", "expected"), FORMS.values(), ids=FORMS.keys())
 def test_the_file_keeps_its_form_of_what_is_repeated(data: str, old: str, new: str, expected: str | None) -> None:
     assert edit(data, old, new) == (expected or "\u201cit\u2019s\u00a0a cafe\u0301\u201d")

@@ -7,6 +7,7 @@ from pathlib import Path
 from time import process_time
 from typing import Any
 
+import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,11 +15,12 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 from rich.cells import cell_len
 
-from agent_client import Approval, ToolResult
+from agent_client import Agent, Approval, ToolResult
 from agent_client.chat import duration
 from agent_client.cli.chat.approval import Decision, approval_menu, decision_of_line
 from agent_client.cli.chat.blocks import FileChange, Paper, ToolLine, change_lines, counted, difference
 from agent_client.cli.chat.commands import COMMANDS, find_command
+from agent_client.cli.chat.file_changes import planned_change
 from agent_client.cli.chat.questions import Asked, answers_of, answers_of_line, asked, question_menu
 from agent_client.cli.chat.screen import ChatCompleter, Choice, Completable, Menu, Picked, open_history, size
 from agent_client.cli.chat.screen.completion import matching
@@ -204,6 +206,15 @@ def test_a_change_has_the_numbers_of_its_lines() -> None:
     assert counted(difference(change)) == (2, 1)
     assert next(change_lines(FileChange("a", "x", "y", whole=False))).plain == "- x"
     assert [line.plain for line in change_lines(FileChange("a", "", before), 3)][-1] == "… 17 more lines"
+
+
+@pytest.mark.parametrize(("content", "after"), [("a", "a"), ({"a": "\u00e9"}, '{\n  "a": "\u00e9"\n}\n'), ([], "[]\n")])
+async def test_a_change_has_what_is_written(content: Any, after: str) -> None:
+    absent = httpx2.MockTransport(lambda _: httpx2.Response(404))
+    async with Agent("http://server", transport=absent) as agent:
+        assert await planned_change(agent, "write", {"path": "a.json", "content": content}) == FileChange(
+            "a.json", "", after, whole=False
+        )
 
 
 @given(st.text(), st.text())
