@@ -43,7 +43,8 @@ def read_event(text: bytes) -> dict[str, Any] | None:
         event: Any = from_json(text, allow_inf_nan=False) if small else read_json(text, EVENT_LIMITS)
     except ValueError:
         event = _read_damaged(text)
-    return cast("dict[str, Any]", event) if type(event) is dict else _other_event(event, text)
+    event = cast("dict[str, Any]", event) if type(event) is dict else _other_event(event, text)
+    return event if "choices" in event else _unwrapped(event)
 
 
 def _other_event(event: Any, text: bytes) -> dict[str, Any]:
@@ -116,8 +117,6 @@ class CompletionReader:
         return text
 
     def _event(self, event: dict[str, Any], name: str) -> Iterator[AnswerPiece]:
-        if "choices" not in event:
-            event = _unwrapped(event)
         error = error_in(event, name)
         if error is not None and not self.answered:
             raise failures.from_event(error)

@@ -14,7 +14,7 @@ from agent_common.errors import ModelError
 from agent_common.protocol import Usage
 from tests.e2e.providers.cases import corpus
 
-from .support import Answer, call, read, stream
+from .support import ERRORS, Answer, call, read, stream
 
 HELLO = stream({"role": "assistant", "content": ""}, {"content": "Hel"}, {"content": "lo"})
 READABLE = [
@@ -174,21 +174,7 @@ def test_a_document_whose_choice_has_an_empty_delta_too_is_read(delta: dict[str,
     assert splitter.whole
 
 
-@pytest.mark.parametrize(
-    "event",
-    [
-        '{"error": {"message": "it broke", "code": 400}}',
-        '{"error": "it broke"}',
-        '{"object": "error", "message": "it broke", "code": 400}',
-        '{"code": "InvalidParameter", "message": "it broke"}',
-        '{"detail": "it broke"}',
-        '{"errors": [{"message": "it broke"}]}',
-        '[{"error": {"code": 400, "message": "it broke", "status": "INVALID_ARGUMENT"}}]',
-        '{"choices": [], "error": {"code": 400, "message": "it broke"}}',
-        '{"choices": [{"delta": {}, "error": {"code": 400, "message": "it broke"}, "finish_reason": "error"}]}',
-        '{"choices": null, "base_resp": {"status_code": 1008, "status_msg": "it broke"}}',
-    ],
-)
+@pytest.mark.parametrize("event", ERRORS)
 @pytest.mark.parametrize("form", ["data: {}\n\ndata: [DONE]\n\n", "{}", "event: error\ndata: {}\n\n"])
 def test_an_error_is_found_wherever_it_stands(event: str, form: str) -> None:
     with pytest.raises(ModelError, match="it broke"):
@@ -252,6 +238,19 @@ def test_events_without_line_breaks_between_them_are_several(size: int) -> None:
     assert read(glued, size).text == "Hello"
     quoted = stream({"content": 'data: {"a": 1}data: {"b": 2}data: [DONE]'})
     assert read(quoted, size).text == 'data: {"a": 1}data: {"b": 2}data: [DONE]'
+
+
+@pytest.mark.parametrize(
+    ("end", "texts"),
+    [
+        (b"data:", [b'{"a": 1}']),
+        (b"data: \t", [b'{"a": 1}']),
+        (b"data: x", [b'{"a": 1}data: x']),
+        (b'data: {"a": 1}data: x', [b'{"a": 1}', b'{"a": 1}data: x']),
+    ],
+)
+def test_what_is_glued_to_an_event_and_is_none_ends(end: bytes, texts: list[bytes]) -> None:
+    assert list(EventSplitter().feed(b'data: {"a": 1}' + end + b"\n\n")) == texts
 
 
 LATE = [
