@@ -38,12 +38,15 @@ ANSWER_HEADS = (
     "assistantfinal",
 )
 """What only says that the answer follows."""
-_NEXT_CHANNELS = (*ANSWER_HEADS[:2], "<|channel|>commentary", "<|start|>assistant<|channel|>commentary")
+_NEXT_CHANNELS = (
+    *(*ANSWER_HEADS[:2], "<|channel|>commentary", "<|start|>assistant<|channel|>commentary"),
+    *("<|channel|>analysis to=functions.", "<|start|>assistant<|channel|>analysis to=functions."),
+)
 """What ends reasoning in a channel, too, and is read after it."""
 _STRIPPED = "analysis"
 _IS_STRIPPED = re.compile(rf"{_STRIPPED}(?=[^\W\d_a-z])")
 """How reasoning in a channel begins whose marks the server has removed. It may also be a name in a text."""
-_NEXT_STRIPPED = ("assistantfinal", "assistantcommentary to=functions.")
+_NEXT_STRIPPED = ("assistantfinal", "assistantcommentary to=functions.", "assistantanalysis to=functions.")
 """What ends that, and is read after it."""
 UNOPENED_CLOSINGS = ("</think>", "</thinking>", "</seed:think>", "[/THINK]", "\u25c1/think\u25b7")
 """Ends that are believed without a beginning."""

@@ -17,6 +17,9 @@ from .unmarked import ARGUMENT_MEMBERS, NAME_MEMBERS, is_broken_call
 
 _ALSO_IN_XML = ("<tools>", "<function_call>")
 """Tags that an answer of another kind may begin with."""
+_CLAUDES = "antml:"
+_NAMESPACE = f"(?:\uff5cDSML\uff5c|{_CLAUDES})?+"
+"""What DeepSeek and Claude write in front of the names of their tags."""
 NOTATIONS = (
     *("<tool_call>", "<function=", "<tool_calls>", "<function_calls>", "<invoke name="),  # Hermes, Qwen, Llama, GLM
     *("<minimax:tool_call>", "<seed:tool_call>", "<TOOLCALL>"),  # MiniMax, Seed, Nemotron
@@ -29,7 +32,10 @@ NOTATIONS = (
     *("<|tool_call_start|>", "<|tool_call>", "<|START_ACTION|>", "<longcat_tool_call>"),  # LFM, Gemma, Command, LongCat
     *("[TOOL_REQUEST]", "[TOOL_CALL]", "<|python_start|>", "functools[{"),  # LM Studio, MiniMax, Llama 4, Phi
     *("<|FunctionCallBegin|>", "<|action_start|>", "<toolcall>"),  # Doubao, InternLM
-    "assistantcommentary to=functions.",  # gpt-oss without its marks
+    *("assistantcommentary to=functions.", "assistantanalysis to=functions."),  # gpt-oss without its marks
+    *(f"{head}analysis to=functions." for head in ("", "<|channel|>", "<|start|>assistant<|channel|>")),
+    *(f"<{_CLAUDES}{tag}" for tag in ("function_calls>", "invoke name=")),
+    *(f"{word}\n<{name}invoke name=" for word in ("court", "count", "call") for name in ("", _CLAUDES)),
 )
 """What such a text begins with."""
 _HEADS_OF_MESSAGES = ("<|end|><|start|>assistant", "<|start|>assistant", "")
@@ -41,7 +47,11 @@ MARKS = (
         "<\uff5ctool\u2581call\u2581begin\uff5c>",
         "<\uff5cDSML\uff5c",
     ),  # DeepSeek
-    *(f"{head}<|channel|>commentary to=functions." for head in _HEADS_OF_MESSAGES),
+    *(
+        f"{head}<|channel|>{channel} to=functions."
+        for head in _HEADS_OF_MESSAGES
+        for channel in ("commentary", "analysis")
+    ),
     *(f"{head} to=functions." for head in _HEADS_OF_MESSAGES[:2]),
 )
 """Special tokens. Prose has none of them, so a call begins there also behind prose."""
@@ -58,18 +68,18 @@ _DECODER = json.JSONDecoder(strict=False)  # noqa: TID251  the cost of the text 
 _NAMED = re.compile(
     r"<\|tool_call_begin\|>(?P<kimi>[^<]++)<\|tool_call_argument_begin\|>"
     r"|<function=(?P<llama>[^>={\s]++)[>=]?"
-    r"|(?:(?:assistant)?+commentary|<\|start\|>assistant)\s++to=(?P<harmony>[\w.\-]++)[^{]*+(?=\{)"
+    r"|(?:(?:assistant)?+(?:commentary|analysis)|<\|start\|>assistant)\s++to=(?P<harmony>[\w.\-]++)[^{]*+(?=\{)"
     r"|\[TOOL_CALLS\]\s*+(?P<mistral>[\w.\-]++)\s*+(?:\[CALL_ID\]\w++)?+(?:\[ARGS\]|(?=\{))"
     r"|<\uff5ctool\u2581call\u2581begin\uff5c>(?:function<\uff5ctool\u2581sep\uff5c>)?+(?P<deepseek>[\w.\-]++)"
     r"(?:<\uff5ctool\u2581sep\uff5c>)?+[^{]*+(?=\{)"
-    r"|<(?:\uff5cDSML\uff5c)?+invoke name=\"(?P<invoke>[^\"]++)\">"
+    rf"|<{_NAMESPACE}invoke name=\"(?P<invoke>[^\"]++)\">"
     r"|<tool_call>\s*+(?P<glm>[\w.\-]++)\s*+(?=<arg_key>|</tool_call>)"
 )
 """A name that stands before its arguments."""
 _PARAMETERS = (
     re.compile(
-        r"\s*+<(?:\uff5cDSML\uff5c)?+parameter(?:=|\s++name=\")(?P<name>[^>\"]++)\"?+(?P<attributes>[^>]*+)>"
-        r"\n?+(?P<value>.*?)\n?</(?:\uff5cDSML\uff5c)?+parameter>",
+        rf"\s*+<{_NAMESPACE}parameter(?:=|\s++name=\")(?P<name>[^>\"]++)\"?+(?P<attributes>[^>]*+)>"
+        rf"\n?+(?P<value>.*?)\n?</{_NAMESPACE}parameter>",
         re.DOTALL,
     ),
     re.compile(
@@ -78,10 +88,13 @@ _PARAMETERS = (
     ),
 )
 _GLUE = re.compile(
-    r"(?:\s|</?(?:minimax:|seed:|\uff5cDSML\uff5c)?tool_calls?>|</?(?:\uff5cDSML\uff5c)?function(?:_calls)?>"
-    r"|</?TOOLCALL>|</?tools>|</?function_call>|</?longcat_tool_call>|<\|(?:START|END)_ACTION\|>|</(?:\uff5cDSML\uff5c)?invoke>|\[TOOL_CALLS\]|\[/TOOL_CALLS\]|```(?:json)?|[;,]"
+    r"(?:\s|</?(?:minimax:|seed:|\uff5cDSML\uff5c)?tool_calls?>"
+    rf"|</?{_NAMESPACE}function(?:_calls)?>|</{_NAMESPACE}(?:invoke|function_results)>"
+    rf"|(?:court|count|call)\s*+(?=<(?:{_CLAUDES})?+invoke )"
+    r"|</?TOOLCALL>|</?tools>|</?function_call>|</?longcat_tool_call>|<\|(?:START|END)_ACTION\|>"
+    r"|\[TOOL_CALLS\]|\[/TOOL_CALLS\]|```(?:json)?|[;,]"
     r"|\[/?TOOL_CALL\]|\[(?:END_)?TOOL_REQUEST\]|</?toolcall>|functools(?=\[)|<\|FunctionCall(?:Begin|End)\|>"
-    r"|<\|start\|>assistant|<\|/?(?!tool_call_begin|channel)[a-z_]+\|>|<\|channel\|>(?=commentary)"
+    r"|<\|start\|>assistant|<\|/?(?!tool_call_begin|channel)[a-z_]+\|>|<\|channel\|>(?=commentary|analysis to=)"
     r"|<\uff5ctool\u2581(?!call\u2581begin)[^\uff5c]*\uff5c>|<\uff5cend\u2581of\u2581sentence\uff5c>)+"
 )
 _MARKED_AS_TEXT = 'string="true"'

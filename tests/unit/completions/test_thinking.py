@@ -12,6 +12,7 @@ from agent_common.errors import ModelError
 from .support import call, read, stream
 
 READ = [("read", {"path": "a.txt"})]
+NAMESPACE = "antml:"
 START, SAYS = "<|start|>assistant", "<|message|>"
 DSML = "\uff5cDSML\uff5c"
 DS = [
@@ -154,6 +155,26 @@ def test_a_model_that_is_known_to_begin_inside_reasoning_shows_none_of_it_as_tex
         '<|python_start|>{"name": "read", "parameters": {"path": "a.txt"}}<|python_end|>',
         'assistantcommentary to=functions.read json{"path": "a.txt"}',
         f'<|start|>assistant to=functions.read<|channel|>commentary json{SAYS}{{"path": "a.txt"}}',
+        f'<|channel|>analysis to=functions.read code{SAYS}{{"path": "a.txt"}}<|call|>',
+        f'{START}<|channel|>analysis to=functions.read code{SAYS}{{"path": "a.txt"}}<|call|>',
+        f"<|channel|>analysis{SAYS}hm<|end|>{START}<|channel|>"
+        f'analysis to=functions.read code{SAYS}{{"path": "a.txt"}}<|call|>',
+        f'<|channel|>analysis{SAYS}hm<|channel|>analysis to=functions.read code{SAYS}{{"path": "a.txt"}}<|call|>',
+        f'<|channel|>analysis{SAYS}hm{START}<|channel|>analysis to=functions.read{SAYS}{{"path": "a.txt"}}',
+        'analysis to=functions.read json{"path": "a.txt"}',
+        *(
+            f'{before}<{NAMESPACE}invoke name="read">\n<{NAMESPACE}parameter name="path">a.txt</{NAMESPACE}parameter>\n'
+            f"</{NAMESPACE}invoke>{after}"
+            for before, after in (
+                (f"<{NAMESPACE}function_calls>\n", f"\n</{NAMESPACE}function_calls>"),
+                ("", ""),
+                ("court\n", ""),
+                ("count\n", f"\n</{NAMESPACE}function_calls>"),
+                ("call\n", ""),
+            )
+        ),
+        '<invoke name="read">\n<parameter name="path">a.txt</parameter>\n</invoke>\n</function_results>',
+        'court\n<invoke name="read">\n<parameter name="path">a.txt</parameter>\n</invoke>',
     ],
 )
 @pytest.mark.parametrize("before", ["", "\n\n", "<think>hm</think>\n"])
@@ -162,6 +183,14 @@ def test_a_call_that_is_written_as_text_is_a_call(said: str, before: str, size: 
     found = read(pieces(before + said, size))
     assert [(name, json.loads(arguments)) for name, arguments in found.calls] == READ
     assert (found.text, found.reader.stop_reason) == ("", "tool-calls")
+
+
+@pytest.mark.parametrize("head", ["<|end|><|start|>assistant", "<|start|>assistant", ""])
+def test_a_call_of_any_channel_behind_a_text_is_a_call(head: str) -> None:
+    for channel in ("analysis", "commentary"):
+        found = read(pieces(f'Reading.{head}<|channel|>{channel} to=functions.read code{SAYS}{{"path": "a.txt"}}', 3))
+        assert [(name, json.loads(arguments)) for name, arguments in found.calls] == READ
+        assert found.text == "Reading."
 
 
 @pytest.mark.parametrize("size", [1, 4, 100])
@@ -221,6 +250,16 @@ def test_a_call_that_its_server_has_read_and_left_in_the_text_too_is_one(leaked:
         '<tools>\n <tool id="1">hammer</tool>\n</tools>',
         "<tools>[hammer, saw]</tools>",
         "<function_call> is an element that holds the call of a function.",
+        "Some write `<|channel|>analysis to=functions.read code` and mean a call.",
+        "<|channel|>analysis of the channels",
+        "analysis to=functions that are pure",
+        f'Claude writes `<{NAMESPACE}invoke name="read">` so.',
+        f'Write <{NAMESPACE}function_calls><{NAMESPACE}invoke name="read"></{NAMESPACE}invoke> for it.',
+        f"`<{NAMESPACE}function_calls>` begins a block.",
+        "court\n<invoice>12</invoice>",
+        "call\n`<invoke name=` is how it begins.",
+        'Hold court\n<invoke name="read"></invoke>',
+        "count\n3",
     ],
 )
 def test_a_call_in_prose_is_text(said: str) -> None:
