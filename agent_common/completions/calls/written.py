@@ -55,6 +55,12 @@ MARKS = (
     *(f"{head} to=functions." for head in _HEADS_OF_MESSAGES[:2]),
 )
 """Special tokens. Prose has none of them, so a call begins there also behind prose."""
+ENDS_OF_MESSAGES = (
+    *("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|eot|>", "<|return|>", "<|end|>", "<|endoftext|>", "<|end_of_text|>"),
+    *("<|END_RESPONSE|>", "<|END_OF_TURN_TOKEN|>", "<end_of_turn>", "[|endofturn|]"),
+    "<\uff5cend\u2581of\u2581sentence\uff5c>",
+)
+"""Special tokens that stand behind an answer."""
 _NAMES_A_TOOL = re.compile(
     r"name\"|name=\"|<\|tool_call_argument_begin\|>|to=functions\.\w|<\uff5ctool\u2581sep\uff5c>"
 )
@@ -95,7 +101,8 @@ _GLUE = re.compile(
     r"|\[TOOL_CALLS\]|\[/TOOL_CALLS\]|```(?:json)?|[;,]"
     r"|\[/?TOOL_CALL\]|\[(?:END_)?TOOL_REQUEST\]|</?toolcall>|functools(?=\[)|<\|FunctionCall(?:Begin|End)\|>"
     r"|<\|start\|>assistant|<\|/?(?!tool_call_begin|channel)[a-z_]+\|>|<\|channel\|>(?=commentary|analysis to=)"
-    r"|<\uff5ctool\u2581(?!call\u2581begin)[^\uff5c]*\uff5c>|<\uff5cend\u2581of\u2581sentence\uff5c>)+"
+    r"|<\uff5ctool\u2581(?!call\u2581begin)[^\uff5c]*\uff5c>"
+    rf"|{'|'.join(map(re.escape, ENDS_OF_MESSAGES))})+"
 )
 _MARKED_AS_TEXT = 'string="true"'
 

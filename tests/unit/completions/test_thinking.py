@@ -67,6 +67,30 @@ def test_reasoning_in_the_content(said: str, text: str, reasoning: str, size: in
     assert (found.text, found.reasoning.strip()) == (text, reasoning)
 
 
+@pytest.mark.parametrize(
+    "end",
+    [
+        *("<|im_end|>", "<|eot_id|>", "<|return|>", "<|end|>", "<|endoftext|>", "<|END_RESPONSE|>", "<end_of_turn>"),
+        *("[|endofturn|]", "<\uff5cend\u2581of\u2581sentence\uff5c>"),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_the_mark_of_a_messages_end_is_no_text(end: str, size: int) -> None:
+    before = (
+        "",
+        "<think>hm</think>",
+        f"<|channel|>final{SAYS}",
+        "<|START_THINKING|>hm<|END_THINKING|><|START_RESPONSE|>",
+    )
+    for head in before:
+        assert read(pieces(f"{head}It is 4{end}", size)).text == "It is 4"
+    assert read(pieces(f"<|START_RESPONSE|>a{end} b\n{end}", size)).text == f"a{end} b\n"
+    for said in (f"The mark is {end}", f"Write `{end}", f"`{end}`", f"a{end}.", f"It is {end} here", end[:-1], end[0]):
+        assert read(pieces(said, size)).text == said
+    call = f'<tool_call>{{"name": "read", "arguments": {{"path": "a.txt"}}}}</tool_call>{end}'
+    assert len(read(pieces(call, size)).calls) == 1
+
+
 OPEN = ("<think>\nI must.\n", "<|channel|>analysis<|message|>I must.", "[THINK]I must.", "\n<thought>I must.")
 """Reasoning whose end never comes."""
 
