@@ -17,7 +17,7 @@ from .damaged_json import EVENT_LIMITS, read_damaged
 from .errors import failures
 from .errors.places import error_in
 from .events import DONE
-from .finish_reasons import FAILED, NOT_YET, OVERFLOW, StopReason, stop_reason
+from .finish_reasons import FAILED, NOT_YET, OVERFLOW, StopReason, latest_reason, stop_reason
 from .kept import KeptFields, bounded
 from .pieces import AnswerPiece, CallPiece, CallStarted, ReasoningPiece, TextPiece, ToolCall
 from .thinking import TextChannel
@@ -200,10 +200,12 @@ class CompletionReader:
             ):  # as of completions without a chat
                 delta = {**delta, "content": text}
         self._spoken = True
-        reason = choice.get("finish_reason")
+        reason, ended = choice.get("finish_reason"), self.finish_reason is not None
         if isinstance(reason, str) and reason.lower() not in NOT_YET:
-            self.finish_reason = reason
+            self.finish_reason = latest_reason(self.finish_reason, reason)
         content = delta.get("content", "")
+        if self.finish_reason is not None and not ended and type(content) is str and self._text.repeats(content):
+            delta, content = {**delta, "content": ""}, ""
         if content != "" or not delta.keys() <= _COMMON:
             yield from self._delta(delta, whole=first and not self._streamed and self.finish_reason is not None)
         if ("usage" in choice or "usage" in delta) and (report := find_report({"choices": [choice]})):

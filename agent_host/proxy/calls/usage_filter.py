@@ -7,7 +7,15 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from agent_common.completions import EventSplitter, error_in, find_report, from_event, joined_report, read_event
+from agent_common.completions import (
+    EventSplitter,
+    error_in,
+    find_report,
+    from_event,
+    joined_report,
+    latest_reason,
+    read_event,
+)
 from agent_common.json_reader import INLINE_BYTES
 from agent_common.protocol import Pricing, Usage
 
@@ -51,7 +59,7 @@ class UsageFilter:
         self.error: ModelError | None = None
         """The error that the stream holds."""
         self.reason: str | None = None
-        """The finish reason that came last."""
+        """The finish reason, of several the one that counts."""
         self.complete = False
         """Whether the answer's end is certain; its usage may still follow."""
         self.answered = 0
@@ -101,7 +109,9 @@ class UsageFilter:
         if not self.complete and b"DONE" in lines:
             self.complete = _DONE.search(lines) is not None
         if b"finish" in lines and (reasons := _REASON.findall(lines)):
-            self.reason, self.complete = reasons[-1].decode("utf-8", "replace"), True
+            for reason in reasons:
+                self.reason = latest_reason(self.reason, reason.decode("utf-8", "replace"))
+            self.complete = True
         closed = lines.endswith((b"\n\n", b"\r\n\r\n"))
         if closed and not self._open and not _may_say(lines, events):
             return lines
