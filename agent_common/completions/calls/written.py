@@ -13,13 +13,14 @@ from ...json_reader import JsonRefused, check_cost, read_json
 from ...protocol import is_object
 from .arguments import ARGUMENT_LIMITS
 from .assembler import clean_name
+from .pythonic import BEGINS, read_python_calls
 from .unmarked import ARGUMENT_MEMBERS, NAME_MEMBERS, is_broken_call
 
 _ALSO_IN_XML = ("<tools>", "<function_call>")
 """Tags that an answer of another kind may begin with."""
 _CLAUDES = "antml:"
-_NAMESPACE = f"(?:\uff5cDSML\uff5c|{_CLAUDES})?+"
-"""What DeepSeek and Claude write in front of the names of their tags."""
+_NAMESPACE = f"(?:\uff5cDSML\uff5c|steptml:|{_CLAUDES})?+"
+"""What DeepSeek, Step and Claude write in front of the names of their tags."""
 NOTATIONS = (
     *("<tool_call>", "<function=", "<tool_calls>", "<function_calls>", "<invoke name="),  # Hermes, Qwen, Llama, GLM
     *("<minimax:tool_call>", "<seed:tool_call>", "<TOOLCALL>"),  # MiniMax, Seed, Nemotron
@@ -35,6 +36,8 @@ NOTATIONS = (
     *("assistantcommentary to=functions.", "assistantanalysis to=functions."),  # gpt-oss without its marks
     *(f"{head}analysis to=functions." for head in ("", "<|channel|>", "<|start|>assistant<|channel|>")),
     *(f"<{_CLAUDES}{tag}" for tag in ("function_calls>", "invoke name=")),
+    *("<|tools_prefix|>", "<start_function_call>", "call:default_api:"),  # Apertus, Gemma, Gemini
+    "<\uff5ctool_calls_begin\uff5c>",  # Step
     *(f"{word}\n<{name}invoke name=" for word in ("court", "count", "call") for name in ("", _CLAUDES)),
 )
 """What such a text begins with."""
@@ -80,6 +83,8 @@ _NAMED = re.compile(
     r"(?:<\uff5ctool\u2581sep\uff5c>)?+[^{]*+(?=\{)"
     rf"|<{_NAMESPACE}invoke name=\"(?P<invoke>[^\"]++)\">"
     r"|<tool_call>\s*+(?P<glm>[\w.\-]++)\s*+(?=<arg_key>|</tool_call>)"
+    r"|(?:<tool_call>\s*+)?+(?P<hunyuan>[\w.\-]++)\s*+```json\s*+(?=\{)"
+    r"|call:(?:default_api:)?+(?P<gemma>[\w.\-]++)(?=\{)"
 )
 """A name that stands before its arguments."""
 _PARAMETERS = (
@@ -102,6 +107,7 @@ _GLUE = re.compile(
     r"|\[/?TOOL_CALL\]|\[(?:END_)?TOOL_REQUEST\]|</?toolcall>|functools(?=\[)|<\|FunctionCall(?:Begin|End)\|>"
     r"|<\|start\|>assistant|<\|/?(?!tool_call_begin|channel)[a-z_]+\|>|<\|channel\|>(?=commentary|analysis to=)"
     r"|<\uff5ctool\u2581(?!call\u2581begin)[^\uff5c]*\uff5c>"
+    r"|<\uff5ctool_[a-z_]++\uff5c>|function(?=<\uff5ctool_sep)|<(?:start|end)_function_call>"
     rf"|{'|'.join(map(re.escape, ENDS_OF_MESSAGES))})+"
 )
 _MARKED_AS_TEXT = 'string="true"'
@@ -147,7 +153,7 @@ def is_plain(text: str, why: NotCalls, *, unmarked: bool, behind_text: bool) -> 
 
 
 def _calls(text: str, names: frozenset[str] | None) -> Iterator[tuple[str, str]]:
-    at = 0
+    at, as_json = 0, False
     while at < len(text):
         if named := _NAMED.match(text, at):
             name = next(filter(None, named.groups())).strip()
@@ -155,10 +161,25 @@ def _calls(text: str, names: frozenset[str] | None) -> Iterator[tuple[str, str]]
             yield clean_name(name), json.dumps(arguments)
         elif glue := _GLUE.match(text, at):
             at = glue.end()
+        elif not as_json and BEGINS.match(text, at):
+            found, text = _python_calls(text[at:], names)
+            as_json, at = True, 0
+            yield from found
         else:
             value, at = _value(text, at)
             for one in cast("list[Any]", value) if isinstance(value, list) else [value]:
                 yield _described(one, names)
+
+
+def _python_calls(text: str, names: frozenset[str] | None) -> tuple[list[tuple[str, str]], str]:
+    """Return the calls in a list of Python's, of these tools if `names` are given, and what stands behind it."""
+    try:
+        calls, rest = read_python_calls(text)
+    except (ValueError, RecursionError) as error:
+        raise NotCalls(str(error)) from None
+    if names is not None and not all(clean_name(name) in names for name, _ in calls):
+        raise NotCalls("one of the calls is of no tool")
+    return [(clean_name(name), json.dumps(arguments)) for name, arguments in calls], rest
 
 
 def _arguments(text: str, at: int) -> tuple[dict[str, Any], int]:

@@ -198,6 +198,15 @@ def test_a_model_that_is_known_to_begin_inside_reasoning_shows_none_of_it_as_tex
             )
         ),
         '<invoke name="read">\n<parameter name="path">a.txt</parameter>\n</invoke>\n</function_results>',
+        '<|tool_call_start|>[read(path="a.txt")]<|tool_call_end|>',
+        "<|python_start|>[read(path='a.txt')]<|python_end|>",
+        '<|python_tag|>[ read( path = "a.txt", ), ]<|eom_id|>',
+        '<tool_calls><tool_call>read\n```json\n{"path": "a.txt"}\n```\n</tool_call></tool_calls>',
+        '<start_function_call>call:read{"path": "a.txt"}<end_function_call>',
+        'call:default_api:read{"path": "a.txt"}',
+        "<\uff5ctool_calls_begin\uff5c><\uff5ctool_call_begin\uff5c>function<\uff5ctool_sep\uff5c>"
+        '<steptml:invoke name="read"><steptml:parameter name="path">a.txt</steptml:parameter></steptml:invoke>'
+        "<\uff5ctool_call_end\uff5c><\uff5ctool_calls_end\uff5c>",
         'court\n<invoke name="read">\n<parameter name="path">a.txt</parameter>\n</invoke>',
     ],
 )
@@ -284,6 +293,10 @@ def test_a_call_that_its_server_has_read_and_left_in_the_text_too_is_one(leaked:
         "call\n`<invoke name=` is how it begins.",
         'Hold court\n<invoke name="read"></invoke>',
         "count\n3",
+        "call: me",
+        "call:default",
+        "`<|tools_prefix|>` begins them.",
+        "Step writes <\uff5ctool_calls_begin\uff5c> so.",
     ],
 )
 def test_a_call_in_prose_is_text(said: str) -> None:
@@ -300,8 +313,12 @@ def test_a_written_call_without_tools_on_offer_is_text() -> None:
     "said",
     [
         "<|tool_call>call:read{path:a}",
-        "<|tool_call_start|>[read(path=1)]",
-        '<|python_start|>[read(path="a")]<|python_end|>',
+        "<|tool_call_start|>[read(path=a)]",
+        '<|python_start|>[read("a")]<|python_end|>',
+        "<|python_tag|>[read(path='a",
+        '<|tools_prefix|>[{"read": {"path": "a"}}]<|tools_suffix|>',
+        "<start_function_call>call:read{path:<escape>a<escape>}<end_function_call>",
+        "call:default_api:read{path:a}",
         '[TOOL_CALL]{tool => "read", args => { --path "a" }}[/TOOL_CALL]',
         '<xai:function_call name="read">a',
         '<tool_call>{"name": "rea',
