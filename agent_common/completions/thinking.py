@@ -15,7 +15,7 @@ from typing import Literal
 from agent_common.line_text import first_visible
 
 from .calls.unmarked import begins_unmarked_call
-from .calls.written import ENDS_OF_MESSAGES, MARKS, NOTATIONS
+from .calls.written import FINAL_MARKS, MARKS, NOTATIONS
 from .pieces import ReasoningPiece, TextPiece, TextWasReasoning
 
 TAGS = {
@@ -66,10 +66,10 @@ _LONGEST = max(map(len, _BEGINNINGS))
 _MAY_BEGIN = frozenset((*(beginning[0] for beginning in _BEGINNINGS), "{", "`"))
 _MARK = re.compile("|".join(map(re.escape, MARKS)))
 _CLOSING_OR_MARK = re.compile(f"{_UNOPENED_CLOSING.pattern}|{_MARK.pattern}")
-_ALL_CLOSINGS = (*TAGS.values(), *_NEXT_CHANNELS, *_NEXT_STRIPPED, *MARKS, *ENDS_OF_MESSAGES)
-_ENDS_OR_CLOSINGS = (*ENDS_OF_MESSAGES, *UNOPENED_CLOSINGS)
-_ENDS_OR_MARKS = (*ENDS_OF_MESSAGES, *MARKS)
-_ENDS_OR_ALL = (*_ENDS_OR_CLOSINGS, *MARKS)
+_ALL_CLOSINGS = (*TAGS.values(), *_NEXT_CHANNELS, *_NEXT_STRIPPED, *MARKS, *FINAL_MARKS)
+_FINALS_OR_CLOSINGS = (*FINAL_MARKS, *UNOPENED_CLOSINGS)
+_FINALS_OR_MARKS = (*FINAL_MARKS, *MARKS)
+_FINALS_OR_ALL = (*_FINALS_OR_CLOSINGS, *MARKS)
 _LONGEST_END = max(map(len, _ALL_CLOSINGS))
 _MAY_CLOSE = frozenset(end[0] for end in _ALL_CLOSINGS)
 
@@ -261,12 +261,12 @@ class TextChannel:
     def _signs(self) -> tuple[re.Pattern[str] | None, tuple[str, ...]]:
         """What is looked for inside a text, as a pattern and as texts."""
         if not self._calls:
-            return (_UNOPENED_CLOSING, _ENDS_OR_CLOSINGS) if self._may_close_unopened else (None, ENDS_OF_MESSAGES)
-        return (_CLOSING_OR_MARK, _ENDS_OR_ALL) if self._may_close_unopened else (_MARK, _ENDS_OR_MARKS)
+            return (_UNOPENED_CLOSING, _FINALS_OR_CLOSINGS) if self._may_close_unopened else (None, FINAL_MARKS)
+        return (_CLOSING_OR_MARK, _FINALS_OR_ALL) if self._may_close_unopened else (_MARK, _FINALS_OR_MARKS)
 
     def _is_end(self, last: str) -> bool:
         """Whether what comes last is the mark of a message's end that a server has left there, and not spoken of."""
-        if last not in ENDS_OF_MESSAGES:
+        if last not in FINAL_MARKS:
             return False
         self._read_quotes("")
         return not self._quotes.in_code and not (self._spoken and self._spoken[-1].endswith(" "))

@@ -58,7 +58,7 @@ MARKS = (
     *(f"{head} to=functions." for head in _HEADS_OF_MESSAGES[:2]),
 )
 """Special tokens. Prose has none of them, so a call begins there also behind prose."""
-ENDS_OF_MESSAGES = (
+FINAL_MARKS = (
     *("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|eot|>", "<|return|>", "<|end|>", "<|endoftext|>", "<|end_of_text|>"),
     *("<|END_RESPONSE|>", "<|END_OF_TURN_TOKEN|>", "<end_of_turn>", "[|endofturn|]"),
     "<\uff5cend\u2581of\u2581sentence\uff5c>",
@@ -108,7 +108,7 @@ _GLUE = re.compile(
     r"|<\|start\|>assistant|<\|/?(?!tool_call_begin|channel)[a-z_]+\|>|<\|channel\|>(?=commentary|analysis to=)"
     r"|<\uff5ctool\u2581(?!call\u2581begin)[^\uff5c]*\uff5c>"
     r"|<\uff5ctool_[a-z_]++\uff5c>|function(?=<\uff5ctool_sep)|<(?:start|end)_function_call>"
-    rf"|{'|'.join(map(re.escape, ENDS_OF_MESSAGES))})+"
+    rf"|{'|'.join(map(re.escape, FINAL_MARKS))})+"
 )
 _MARKED_AS_TEXT = 'string="true"'
 
