@@ -11,7 +11,7 @@ from .errors.overflow import OverflowReport, overflow_of
 from .errors.places import error_in
 from .errors.waits import wait_of
 from .events import DONE, MAX_LINE_BYTES, EventSplitter
-from .finish_reasons import FAILED, StopReason, stop_reason
+from .finish_reasons import FAILED, StopReason, latest_reason, stop_reason
 from .kept import MAX_KEPT_BYTES, bounded
 from .pieces import AnswerPiece, CallPiece, CallStarted, ReasoningPiece, TextPiece, TextWasReasoning, ToolCall
 from .reader import CompletionReader, read_event
@@ -45,6 +45,7 @@ __all__ = [
     "from_event",
     "from_response",
     "joined_report",
+    "latest_reason",
     "mend_arguments",
     "named_fields",
     "overflow_of",

@@ -24,7 +24,7 @@ _READ = ("", "error", "message")
 """Names of events whose data must be JSON. The data of an event with another name is passed over if it is not."""
 _DATA = re.compile(rb"(?:data:\s*+)++")
 """Some gateways write the name of the field twice."""
-_GLUED = re.compile(rb"(?<=\})data:(?=\s*+[{\[])")
+_GLUED = re.compile(rb"(?<=\})data:\s*+(?=[{\[]|\Z)")
 _BOM = b"\xef\xbb\xbf"
 DONE = b"[DONE]"
 
@@ -123,8 +123,12 @@ class EventSplitter:
     def _data_line(self, text: bytes) -> Iterator[bytes]:
         if b"}data:" in text and not is_json(text):  # some leave out the line breaks between events
             for one in _GLUED.split(text):
-                yield from self._data_line(one.strip())
-        elif not self._data and text.endswith((b"}", b"]")):
+                yield from self._data_text(one.strip())
+        else:
+            yield from self._data_text(text)
+
+    def _data_text(self, text: bytes) -> Iterator[bytes]:
+        if not self._data and text.endswith((b"}", b"]")):
             yield text
         elif text or self._data:
             self._add_data(text)

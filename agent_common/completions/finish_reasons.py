@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 StopReason = Literal["stop", "length", "content-filter", "tool-calls", "other"]
 FAILED: Final = "failed"
@@ -43,6 +43,7 @@ _MEANINGS: dict[Meaning, tuple[str, ...]] = {
     ),
 }
 _BY_REASON: dict[str, Meaning] = {reason: meaning for meaning, reasons in _MEANINGS.items() for reason in reasons}
+_LASTING = ("length", "content-filter", FAILED, OVERFLOW)
 _BETWEEN_PARTS = re.compile(r"[:.]")
 _BY_WORD: tuple[tuple[re.Pattern[str], Meaning], ...] = (
     (re.compile(r"context|input.?(?:length|too)"), OVERFLOW),
@@ -63,3 +64,10 @@ def stop_reason(finish_reason: str) -> Meaning:
     known: list[Meaning] = [_BY_REASON[part] for part in parts if part in _BY_REASON]
     worded: list[Meaning] = [means for word, means in _BY_WORD if word.search(whole)]
     return (*known, *worded, "other")[0]
+
+
+def latest_reason(earlier: str | None, later: str) -> str:
+    """Return the finish reason of an answer that gives several: a plain end, as a gateway writes one of its own, or a
+    word that says nothing, takes back none that the answer was cut, refused or broken off."""
+    ended_well = earlier is None or stop_reason(earlier) not in _LASTING
+    return later if ended_well or stop_reason(later) not in ("stop", "other") else cast("str", earlier)

@@ -17,7 +17,7 @@ from .damaged_json import EVENT_LIMITS, read_damaged
 from .errors import failures
 from .errors.places import error_in
 from .events import DONE
-from .finish_reasons import FAILED, NOT_YET, OVERFLOW, StopReason, stop_reason
+from .finish_reasons import FAILED, NOT_YET, OVERFLOW, StopReason, latest_reason, stop_reason
 from .kept import KeptFields, bounded
 from .pieces import AnswerPiece, CallPiece, CallStarted, ReasoningPiece, TextPiece, ToolCall
 from .thinking import TextChannel
@@ -43,7 +43,8 @@ def read_event(text: bytes) -> dict[str, Any] | None:
         event: Any = from_json(text, allow_inf_nan=False) if small else read_json(text, EVENT_LIMITS)
     except ValueError:
         event = _read_damaged(text)
-    return cast("dict[str, Any]", event) if type(event) is dict else _other_event(event, text)
+    event = cast("dict[str, Any]", event) if type(event) is dict else _other_event(event, text)
+    return event if "choices" in event else _unwrapped(event)
 
 
 def _other_event(event: Any, text: bytes) -> dict[str, Any]:
@@ -116,8 +117,6 @@ class CompletionReader:
         return text
 
     def _event(self, event: dict[str, Any], name: str) -> Iterator[AnswerPiece]:
-        if "choices" not in event:
-            event = _unwrapped(event)
         error = error_in(event, name)
         if error is not None and not self.answered:
             raise failures.from_event(error)
@@ -201,10 +200,12 @@ class CompletionReader:
             ):  # as of completions without a chat
                 delta = {**delta, "content": text}
         self._spoken = True
-        reason = choice.get("finish_reason")
+        reason, ended = choice.get("finish_reason"), self.finish_reason is not None
         if isinstance(reason, str) and reason.lower() not in NOT_YET:
-            self.finish_reason = reason
+            self.finish_reason = latest_reason(self.finish_reason, reason)
         content = delta.get("content", "")
+        if self.finish_reason is not None and not ended and type(content) is str and self._text.repeats(content):
+            delta, content = {**delta, "content": ""}, ""
         if content != "" or not delta.keys() <= _COMMON:
             yield from self._delta(delta, whole=first and not self._streamed and self.finish_reason is not None)
         if ("usage" in choice or "usage" in delta) and (report := find_report({"choices": [choice]})):

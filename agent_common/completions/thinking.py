@@ -15,7 +15,7 @@ from typing import Literal
 from agent_common.line_text import first_visible
 
 from .calls.unmarked import begins_unmarked_call
-from .calls.written import MARKS, NOTATIONS
+from .calls.written import FINAL_MARKS, MARKS, NOTATIONS
 from .pieces import ReasoningPiece, TextPiece, TextWasReasoning
 
 TAGS = {
@@ -35,15 +35,18 @@ TAGS = {
 ANSWER_HEADS = (
     *("<|channel|>final<|message|>", "<|start|>assistant<|channel|>final<|message|>"),
     *("<|channel|>commentary<|message|>", "<|start|>assistant<|channel|>commentary<|message|>"),
-    "assistantfinal",
+    *("assistantfinal", "<|START_RESPONSE|>"),
 )
 """What only says that the answer follows."""
-_NEXT_CHANNELS = (*ANSWER_HEADS[:2], "<|channel|>commentary", "<|start|>assistant<|channel|>commentary")
+_NEXT_CHANNELS = (
+    *(*ANSWER_HEADS[:2], "<|channel|>commentary", "<|start|>assistant<|channel|>commentary"),
+    *("<|channel|>analysis to=functions.", "<|start|>assistant<|channel|>analysis to=functions."),
+)
 """What ends reasoning in a channel, too, and is read after it."""
 _STRIPPED = "analysis"
 _IS_STRIPPED = re.compile(rf"{_STRIPPED}(?=[^\W\d_a-z])")
 """How reasoning in a channel begins whose marks the server has removed. It may also be a name in a text."""
-_NEXT_STRIPPED = ("assistantfinal", "assistantcommentary to=functions.")
+_NEXT_STRIPPED = ("assistantfinal", "assistantcommentary to=functions.", "assistantanalysis to=functions.")
 """What ends that, and is read after it."""
 UNOPENED_CLOSINGS = ("</think>", "</thinking>", "</seed:think>", "[/THINK]", "\u25c1/think\u25b7")
 """Ends that are believed without a beginning."""
@@ -51,6 +54,8 @@ MAX_HELD = 256 * 1024
 """Characters of a written call that are held back."""
 MAX_BLANKS = 16 * 1024
 """Characters that are held back because nothing visible has come yet."""
+MIN_REPEATED = 32
+"""Characters of a text from which on it is not said a second time by chance."""
 MAX_BLOCKS = 64
 """Most blocks of reasoning in one answer. Text after the last of them is read as text."""
 _UNOPENED_CLOSING = re.compile("|".join(map(re.escape, UNOPENED_CLOSINGS)))
@@ -61,7 +66,10 @@ _LONGEST = max(map(len, _BEGINNINGS))
 _MAY_BEGIN = frozenset((*(beginning[0] for beginning in _BEGINNINGS), "{", "`"))
 _MARK = re.compile("|".join(map(re.escape, MARKS)))
 _CLOSING_OR_MARK = re.compile(f"{_UNOPENED_CLOSING.pattern}|{_MARK.pattern}")
-_ALL_CLOSINGS = (*TAGS.values(), *_NEXT_CHANNELS, *_NEXT_STRIPPED, *MARKS)
+_ALL_CLOSINGS = (*TAGS.values(), *_NEXT_CHANNELS, *_NEXT_STRIPPED, *MARKS, *FINAL_MARKS)
+_FINALS_OR_CLOSINGS = (*FINAL_MARKS, *UNOPENED_CLOSINGS)
+_FINALS_OR_MARKS = (*FINAL_MARKS, *MARKS)
+_FINALS_OR_ALL = (*_FINALS_OR_CLOSINGS, *MARKS)
 _LONGEST_END = max(map(len, _ALL_CLOSINGS))
 _MAY_CLOSE = frozenset(end[0] for end in _ALL_CLOSINGS)
 
@@ -134,6 +142,10 @@ class TextChannel:
                 case "text":
                     piece = yield from self._text(piece)
 
+    def repeats(self, piece: str) -> bool:
+        """Return whether the last piece of an answer says all of the text again, as that of some gateways does."""
+        return len(piece) >= MIN_REPEATED and piece == "".join((*self._spoken, *self._call, self._held))
+
     def drop_written(self) -> None:
         """Forget what may be calls: they have been read."""
         if self._state == "call":
@@ -145,7 +157,9 @@ class TextChannel:
         is said as text too, unless the answer is that something is `called`, or the reasoning was `cut_off`."""
         held, self._held = self.written or self._held, ""
         self._call.clear()
-        if self._state in ("text", "call"):
+        if self._state == "text":
+            yield from self._say("" if self._is_end(held) else held)
+        elif self._state == "call":
             yield from self._say(held)
         elif self._state == "thinking":
             yield from self._reason(held)
@@ -247,8 +261,15 @@ class TextChannel:
     def _signs(self) -> tuple[re.Pattern[str] | None, tuple[str, ...]]:
         """What is looked for inside a text, as a pattern and as texts."""
         if not self._calls:
-            return (_UNOPENED_CLOSING, UNOPENED_CLOSINGS) if self._may_close_unopened else (None, ())
-        return (_CLOSING_OR_MARK, (*UNOPENED_CLOSINGS, *MARKS)) if self._may_close_unopened else (_MARK, MARKS)
+            return (_UNOPENED_CLOSING, _FINALS_OR_CLOSINGS) if self._may_close_unopened else (None, FINAL_MARKS)
+        return (_CLOSING_OR_MARK, _FINALS_OR_ALL) if self._may_close_unopened else (_MARK, _FINALS_OR_MARKS)
+
+    def _is_end(self, last: str) -> bool:
+        """Whether what comes last is the mark of a message's end that a server has left there, and not spoken of."""
+        if last not in FINAL_MARKS:
+            return False
+        self._read_quotes("")
+        return not self._quotes.in_code and not (self._spoken and self._spoken[-1].endswith(" "))
 
     def _end_unopened(self, before: str) -> Iterator[TextEvent]:
         """Take the text so far for reasoning: its end has come, behind this piece, and none had begun it."""

@@ -64,8 +64,7 @@ def mend_arguments(text: str) -> dict[str, Any] | None:
     stripped = _without_fence(text.strip())
     if stripped in ("", "null", "None", '""', "[]"):
         return {}
-    escaped = mend_escapes(stripped)
-    for candidate in (stripped, escaped, _LITERAL.sub(_as_json, escaped)):
+    for candidate in (stripped, mend_escapes(stripped), python_as_json(stripped)):
         try:
             check_cost(candidate.encode(errors="replace"), ARGUMENT_LIMITS)
             value, end = DECODER.raw_decode(candidate)
@@ -87,6 +86,11 @@ def mend_arguments(text: str) -> dict[str, Any] | None:
 def mend_escapes(text: str) -> str:
     """Return a JSON text with the escapes in its strings that JSON does not know as a backslash and what follows it."""
     return _STRING.sub(_mended_string, text)
+
+
+def python_as_json(text: str) -> str:
+    """Return a text with its strings and constants of Python as JSON has them."""
+    return _LITERAL.sub(_as_json, mend_escapes(text))
 
 
 def replace_lone_surrogates(text: str) -> str:

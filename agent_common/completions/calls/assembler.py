@@ -153,8 +153,9 @@ class CallAssembler:
             yield from self._start_if_known(call)
 
     def finish(self) -> Iterator[CallStarted | CallPiece]:
-        """Start the calls that have no id or no name."""
-        self._calls = [call for call in self._calls if call.name or call.id or call.pieces]
+        """Start the calls that have no id or no name. One that says nothing is none beside others, even with an id."""
+        named = any(call.name for call in self._calls)
+        self._calls = [call for call in self._calls if call.name or call.pieces or (call.id and not named)]
         for call in self._calls:
             if not call.started:
                 yield from self._start(call)

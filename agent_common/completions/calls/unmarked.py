@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from .assembler import clean_name
+from .pythonic import BEGINS
 
 NAME_MEMBERS = ("name", "tool_name", "tool")
 ARGUMENT_MEMBERS = ("arguments", "parameters", "args", "input")
@@ -28,6 +29,10 @@ def begins_unmarked_call(text: str, names: frozenset[str]) -> bool | None:
     """Return whether a text begins as a call of one of these tools does; None if that is not known yet."""
     first = _FIRST_MEMBER.match(text)
     if first is None:
+        if python := BEGINS.match(text.lstrip()):
+            known = clean_name(python["name"]) in names
+            undecided = text.endswith(python["name"]) and any(name.startswith(python["name"]) for name in names)
+            return known if python["called"] else (None if undecided else False)
         part = _PART_OF_IT.fullmatch(text) if len(text) <= _MOST_UNDECIDED else None
         if part is None or not _may_be_member(part["name"] or "", ended=bool(part["end"])):
             return False

@@ -13,10 +13,14 @@ from ...json_reader import JsonRefused, check_cost, read_json
 from ...protocol import is_object
 from .arguments import ARGUMENT_LIMITS
 from .assembler import clean_name
+from .pythonic import BEGINS, read_python_calls
 from .unmarked import ARGUMENT_MEMBERS, NAME_MEMBERS, is_broken_call
 
 _ALSO_IN_XML = ("<tools>", "<function_call>")
 """Tags that an answer of another kind may begin with."""
+_CLAUDES = "antml:"
+_NAMESPACE = f"(?:\uff5cDSML\uff5c|steptml:|{_CLAUDES})?+"
+"""What DeepSeek, Step and Claude write in front of the names of their tags."""
 NOTATIONS = (
     *("<tool_call>", "<function=", "<tool_calls>", "<function_calls>", "<invoke name="),  # Hermes, Qwen, Llama, GLM
     *("<minimax:tool_call>", "<seed:tool_call>", "<TOOLCALL>"),  # MiniMax, Seed, Nemotron
@@ -29,7 +33,12 @@ NOTATIONS = (
     *("<|tool_call_start|>", "<|tool_call>", "<|START_ACTION|>", "<longcat_tool_call>"),  # LFM, Gemma, Command, LongCat
     *("[TOOL_REQUEST]", "[TOOL_CALL]", "<|python_start|>", "functools[{"),  # LM Studio, MiniMax, Llama 4, Phi
     *("<|FunctionCallBegin|>", "<|action_start|>", "<toolcall>"),  # Doubao, InternLM
-    "assistantcommentary to=functions.",  # gpt-oss without its marks
+    *("assistantcommentary to=functions.", "assistantanalysis to=functions."),  # gpt-oss without its marks
+    *(f"{head}analysis to=functions." for head in ("", "<|channel|>", "<|start|>assistant<|channel|>")),
+    *(f"<{_CLAUDES}{tag}" for tag in ("function_calls>", "invoke name=")),
+    *("<|tools_prefix|>", "<start_function_call>", "call:default_api:"),  # Apertus, Gemma, Gemini
+    "<\uff5ctool_calls_begin\uff5c>",  # Step
+    *(f"{word}\n<{name}invoke name=" for word in ("court", "count", "call") for name in ("", _CLAUDES)),
 )
 """What such a text begins with."""
 _HEADS_OF_MESSAGES = ("<|end|><|start|>assistant", "<|start|>assistant", "")
@@ -41,10 +50,20 @@ MARKS = (
         "<\uff5ctool\u2581call\u2581begin\uff5c>",
         "<\uff5cDSML\uff5c",
     ),  # DeepSeek
-    *(f"{head}<|channel|>commentary to=functions." for head in _HEADS_OF_MESSAGES),
+    *(
+        f"{head}<|channel|>{channel} to=functions."
+        for head in _HEADS_OF_MESSAGES
+        for channel in ("commentary", "analysis")
+    ),
     *(f"{head} to=functions." for head in _HEADS_OF_MESSAGES[:2]),
 )
 """Special tokens. Prose has none of them, so a call begins there also behind prose."""
+FINAL_MARKS = (
+    *("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|eot|>", "<|return|>", "<|end|>", "<|endoftext|>", "<|end_of_text|>"),
+    *("<|END_RESPONSE|>", "<|END_OF_TURN_TOKEN|>", "<end_of_turn>", "[|endofturn|]"),
+    "<\uff5cend\u2581of\u2581sentence\uff5c>",
+)
+"""Special tokens that stand behind an answer."""
 _NAMES_A_TOOL = re.compile(
     r"name\"|name=\"|<\|tool_call_argument_begin\|>|to=functions\.\w|<\uff5ctool\u2581sep\uff5c>"
 )
@@ -58,18 +77,20 @@ _DECODER = json.JSONDecoder(strict=False)  # noqa: TID251  the cost of the text 
 _NAMED = re.compile(
     r"<\|tool_call_begin\|>(?P<kimi>[^<]++)<\|tool_call_argument_begin\|>"
     r"|<function=(?P<llama>[^>={\s]++)[>=]?"
-    r"|(?:(?:assistant)?+commentary|<\|start\|>assistant)\s++to=(?P<harmony>[\w.\-]++)[^{]*+(?=\{)"
+    r"|(?:(?:assistant)?+(?:commentary|analysis)|<\|start\|>assistant)\s++to=(?P<harmony>[\w.\-]++)[^{]*+(?=\{)"
     r"|\[TOOL_CALLS\]\s*+(?P<mistral>[\w.\-]++)\s*+(?:\[CALL_ID\]\w++)?+(?:\[ARGS\]|(?=\{))"
     r"|<\uff5ctool\u2581call\u2581begin\uff5c>(?:function<\uff5ctool\u2581sep\uff5c>)?+(?P<deepseek>[\w.\-]++)"
     r"(?:<\uff5ctool\u2581sep\uff5c>)?+[^{]*+(?=\{)"
-    r"|<(?:\uff5cDSML\uff5c)?+invoke name=\"(?P<invoke>[^\"]++)\">"
+    rf"|<{_NAMESPACE}invoke name=\"(?P<invoke>[^\"]++)\">"
     r"|<tool_call>\s*+(?P<glm>[\w.\-]++)\s*+(?=<arg_key>|</tool_call>)"
+    r"|(?:<tool_call>\s*+)?+(?P<hunyuan>[\w.\-]++)\s*+```json\s*+(?=\{)"
+    r"|call:(?:default_api:)?+(?P<gemma>[\w.\-]++)(?=\{)"
 )
 """A name that stands before its arguments."""
 _PARAMETERS = (
     re.compile(
-        r"\s*+<(?:\uff5cDSML\uff5c)?+parameter(?:=|\s++name=\")(?P<name>[^>\"]++)\"?+(?P<attributes>[^>]*+)>"
-        r"\n?+(?P<value>.*?)\n?</(?:\uff5cDSML\uff5c)?+parameter>",
+        rf"\s*+<{_NAMESPACE}parameter(?:=|\s++name=\")(?P<name>[^>\"]++)\"?+(?P<attributes>[^>]*+)>"
+        rf"\n?+(?P<value>.*?)\n?</{_NAMESPACE}parameter>",
         re.DOTALL,
     ),
     re.compile(
@@ -78,11 +99,16 @@ _PARAMETERS = (
     ),
 )
 _GLUE = re.compile(
-    r"(?:\s|</?(?:minimax:|seed:|\uff5cDSML\uff5c)?tool_calls?>|</?(?:\uff5cDSML\uff5c)?function(?:_calls)?>"
-    r"|</?TOOLCALL>|</?tools>|</?function_call>|</?longcat_tool_call>|<\|(?:START|END)_ACTION\|>|</(?:\uff5cDSML\uff5c)?invoke>|\[TOOL_CALLS\]|\[/TOOL_CALLS\]|```(?:json)?|[;,]"
+    r"(?:\s|</?(?:minimax:|seed:|\uff5cDSML\uff5c)?tool_calls?>"
+    rf"|</?{_NAMESPACE}function(?:_calls)?>|</{_NAMESPACE}(?:invoke|function_results)>"
+    rf"|(?:court|count|call)\s*+(?=<(?:{_CLAUDES})?+invoke )"
+    r"|</?TOOLCALL>|</?tools>|</?function_call>|</?longcat_tool_call>|<\|(?:START|END)_ACTION\|>"
+    r"|\[TOOL_CALLS\]|\[/TOOL_CALLS\]|```(?:json)?|[;,]"
     r"|\[/?TOOL_CALL\]|\[(?:END_)?TOOL_REQUEST\]|</?toolcall>|functools(?=\[)|<\|FunctionCall(?:Begin|End)\|>"
-    r"|<\|start\|>assistant|<\|/?(?!tool_call_begin|channel)[a-z_]+\|>|<\|channel\|>(?=commentary)"
-    r"|<\uff5ctool\u2581(?!call\u2581begin)[^\uff5c]*\uff5c>|<\uff5cend\u2581of\u2581sentence\uff5c>)+"
+    r"|<\|start\|>assistant|<\|/?(?!tool_call_begin|channel)[a-z_]+\|>|<\|channel\|>(?=commentary|analysis to=)"
+    r"|<\uff5ctool\u2581(?!call\u2581begin)[^\uff5c]*\uff5c>"
+    r"|<\uff5ctool_[a-z_]++\uff5c>|function(?=<\uff5ctool_sep)|<(?:start|end)_function_call>"
+    rf"|{'|'.join(map(re.escape, FINAL_MARKS))})+"
 )
 _MARKED_AS_TEXT = 'string="true"'
 
@@ -127,7 +153,7 @@ def is_plain(text: str, why: NotCalls, *, unmarked: bool, behind_text: bool) -> 
 
 
 def _calls(text: str, names: frozenset[str] | None) -> Iterator[tuple[str, str]]:
-    at = 0
+    at, as_json = 0, False
     while at < len(text):
         if named := _NAMED.match(text, at):
             name = next(filter(None, named.groups())).strip()
@@ -135,10 +161,25 @@ def _calls(text: str, names: frozenset[str] | None) -> Iterator[tuple[str, str]]
             yield clean_name(name), json.dumps(arguments)
         elif glue := _GLUE.match(text, at):
             at = glue.end()
+        elif not as_json and BEGINS.match(text, at):
+            found, text = _python_calls(text[at:], names)
+            as_json, at = True, 0
+            yield from found
         else:
             value, at = _value(text, at)
             for one in cast("list[Any]", value) if isinstance(value, list) else [value]:
                 yield _described(one, names)
+
+
+def _python_calls(text: str, names: frozenset[str] | None) -> tuple[list[tuple[str, str]], str]:
+    """Return the calls in a list of Python's, of these tools if `names` are given, and what stands behind it."""
+    try:
+        calls, rest = read_python_calls(text)
+    except (ValueError, RecursionError) as error:
+        raise NotCalls(str(error)) from None
+    if names is not None and not all(clean_name(name) in names for name, _ in calls):
+        raise NotCalls("one of the calls is of no tool")
+    return [(clean_name(name), json.dumps(arguments)) for name, arguments in calls], rest
 
 
 def _arguments(text: str, at: int) -> tuple[dict[str, Any], int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from agent_common.completions import (
     find_report,
     from_event,
     from_response,
+    joined_report,
     read_error_body,
     read_event,
     stop_reason,
@@ -210,8 +212,8 @@ class Relay:
         self.outcome.outage = error.transient and error.code == "model_unavailable" and (status == 200 or status >= 500)
 
     def _add_cost(self, body: bytes, status: int) -> bytes:
-        """Record the usage of an answer, and add its cost to the body. Returns one document: some gateways write the
-        mark of a stream's end behind it."""
+        """Record the usage of an answer, and add its cost to the body. Returns one document, without the mark of a
+        stream's end that some gateways write behind it; an answer in several pieces as it came."""
         splitter = EventSplitter()
         texts = [*splitter.feed(body), *splitter.finish()]
         try:
@@ -221,14 +223,20 @@ class Relay:
         error = error_in(reply)
         self._note(from_event(error) if error is not None else None)
         reported = find_report(reply)
+        for text in texts[1:]:
+            with suppress(ModelError):
+                later = find_report(read_event(text) or {})
+                reported = joined_report(reported, later) if later else reported
         if reported:
             self.outcome.usage = priced_usage(reported, self._pricing)
         if self._replaceable:
             for choice in object_list(reply.get("choices")):
                 _check_end(choice.get("finish_reason"))
+        if len(texts) > 1:
+            return body
         if reported and self.outcome.usage and set_cost(reported, self.outcome.usage.cost_usd):
             return to_json(reply)
-        return texts[0] if len(texts) == 1 else body
+        return texts[0]
 
     def _add_cost_unparsed(self, body: bytes) -> bytes:
         """Record usage and add the cost without parsing the body, because parsing takes a multiple of its memory."""

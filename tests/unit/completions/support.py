@@ -18,6 +18,20 @@ from agent_common.completions import (
     read_event,
 )
 
+ERRORS = [
+    '{"error": {"message": "it broke", "code": 400}}',
+    '{"error": "it broke"}',
+    '{"object": "error", "message": "it broke", "code": 400}',
+    '{"code": "InvalidParameter", "message": "it broke"}',
+    '{"detail": "it broke"}',
+    '{"errors": [{"message": "it broke"}]}',
+    '[{"error": {"code": 400, "message": "it broke", "status": "INVALID_ARGUMENT"}}]',
+    '{"choices": [], "error": {"code": 400, "message": "it broke"}}',
+    '{"choices": [{"delta": {}, "error": {"code": 400, "message": "it broke"}, "finish_reason": "error"}]}',
+    '{"choices": null, "base_resp": {"status_code": 1008, "status_msg": "it broke"}}',
+]
+"""Events that say an error with these words, each in another place."""
+
 
 @dataclass
 class Answer:

@@ -267,7 +267,8 @@ def test_pieces_that_are_equal_are_genuine() -> None:
 
 
 def test_impossible_names_stay_as_they_came() -> None:
-    found = read(stream(call(index=0, id="x", name="multi_tool_use.parallel"), call(index=1, id="y", name="")))
+    unnamed = call(index=1, id="y", name="", arguments="{}")
+    found = read(stream(call(index=0, id="x", name="multi_tool_use.parallel"), unnamed))
     assert [name for name, _ in found.calls] == ["multi_tool_use.parallel", ""]
 
 
@@ -282,3 +283,21 @@ def test_unknown_members_are_kept_with_the_call() -> None:
 def test_there_is_a_limit() -> None:
     with pytest.raises(ModelError, match="more than 256 tool calls"):
         read(stream(*(call(index=n, id=str(n), name="read") for n in range(257))))
+
+
+@pytest.mark.parametrize(
+    "empty",
+    [
+        {"index": 1, "id": "y", "name": "", "arguments": ""},
+        {"index": 1, "id": "y"},
+        {"id": "y", "name": None, "arguments": None},
+    ],
+)
+@pytest.mark.parametrize("first", [False, True])
+def test_a_call_that_says_nothing_beside_others_is_none(empty: dict[str, Any], first: bool) -> None:
+    real = call(index=0, id="x", name="read", arguments='{"a": 1}')
+    odd = call(**{**empty, "index": 7})
+    found = read(stream(*((odd, real) if first else (real, odd)), finish="tool_calls"))
+    assert found.calls == [("read", '{"a": 1}')]
+    alone = read(stream(odd, finish="tool_calls")).reader.calls
+    assert [made.id for made in alone] == ["y"]

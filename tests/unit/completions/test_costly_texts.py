@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
+
 import pytest
 
 from agent_common.completions.calls.arguments import ARGUMENT_LIMITS, MAX_MENDED, mend_arguments
-from agent_common.completions.calls.written import NotCalls, read_written_calls
+from agent_common.completions.calls.written import NotCalls, read_calls_at_end, read_written_calls
 from agent_common.completions.damaged_json import EVENT_LIMITS
 from agent_common.completions.reader import read_event
 from agent_common.completions.whole_object import WholeObject
@@ -49,3 +52,28 @@ def test_the_brackets_of_a_text_that_no_reader_takes_are_not_counted_to_its_end(
     whole = WholeObject("[")
     whole.feed(objects(count))
     assert whole.closed is closed
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "[a()]",
+        "[a(b=",
+        "court\n",
+        "call:a{",
+        "[a(b='",
+        "call\n<invoke name=",
+        "<\uff5ctool_a",
+        "analysis to=functions.",
+    ],
+)
+def test_written_calls_are_read_in_a_time_that_grows_with_their_length(part: str) -> None:
+    def seconds(length: int) -> float:
+        text = "<tool_call>" + (part * (length // len(part)))
+        began = time.thread_time()
+        with suppress(NotCalls):
+            read_written_calls(text)
+        read_calls_at_end(text)
+        return time.thread_time() - began
+
+    assert seconds(256 * 1024) < 40 * seconds(32 * 1024) + 0.5

@@ -12,9 +12,10 @@ import pytest
 from agent_common.completions import CompletionReader, Decompressor, EventSplitter, from_response
 from agent_common.errors import ModelError
 from agent_common.protocol import Usage
+from agent_host.proxy.calls.usage_filter import UsageFilter
 from tests.e2e.providers.cases import corpus
 
-from .support import Answer, call, read, stream
+from .support import ERRORS, Answer, call, read, stream
 
 HELLO = stream({"role": "assistant", "content": ""}, {"content": "Hel"}, {"content": "lo"})
 READABLE = [
@@ -174,21 +175,7 @@ def test_a_document_whose_choice_has_an_empty_delta_too_is_read(delta: dict[str,
     assert splitter.whole
 
 
-@pytest.mark.parametrize(
-    "event",
-    [
-        '{"error": {"message": "it broke", "code": 400}}',
-        '{"error": "it broke"}',
-        '{"object": "error", "message": "it broke", "code": 400}',
-        '{"code": "InvalidParameter", "message": "it broke"}',
-        '{"detail": "it broke"}',
-        '{"errors": [{"message": "it broke"}]}',
-        '[{"error": {"code": 400, "message": "it broke", "status": "INVALID_ARGUMENT"}}]',
-        '{"choices": [], "error": {"code": 400, "message": "it broke"}}',
-        '{"choices": [{"delta": {}, "error": {"code": 400, "message": "it broke"}, "finish_reason": "error"}]}',
-        '{"choices": null, "base_resp": {"status_code": 1008, "status_msg": "it broke"}}',
-    ],
-)
+@pytest.mark.parametrize("event", ERRORS)
 @pytest.mark.parametrize("form", ["data: {}\n\ndata: [DONE]\n\n", "{}", "event: error\ndata: {}\n\n"])
 def test_an_error_is_found_wherever_it_stands(event: str, form: str) -> None:
     with pytest.raises(ModelError, match="it broke"):
@@ -252,6 +239,19 @@ def test_events_without_line_breaks_between_them_are_several(size: int) -> None:
     assert read(glued, size).text == "Hello"
     quoted = stream({"content": 'data: {"a": 1}data: {"b": 2}data: [DONE]'})
     assert read(quoted, size).text == 'data: {"a": 1}data: {"b": 2}data: [DONE]'
+
+
+@pytest.mark.parametrize(
+    ("end", "texts"),
+    [
+        (b"data:", [b'{"a": 1}']),
+        (b"data: \t", [b'{"a": 1}']),
+        (b"data: x", [b'{"a": 1}data: x']),
+        (b'data: {"a": 1}data: x', [b'{"a": 1}', b'{"a": 1}data: x']),
+    ],
+)
+def test_what_is_glued_to_an_event_and_is_none_ends(end: bytes, texts: list[bytes]) -> None:
+    assert list(EventSplitter().feed(b'data: {"a": 1}' + end + b"\n\n")) == texts
 
 
 LATE = [
@@ -432,6 +432,61 @@ def test_what_is_kept_has_a_limit() -> None:
 )
 def test_finish_reasons_are_read_by_their_meaning(finish: str | None, stop: str) -> None:
     assert read(stream({"content": "4"}, finish=finish)).reader.stop_reason == stop
+
+
+def test_a_later_stop_does_not_take_back_that_an_answer_was_cut() -> None:
+    for first, second, stop in (
+        ("length", "stop", "length"),
+        ("content_filter", "stop", "content-filter"),
+        ("stop", "length", "length"),
+        ("max_tokens", "end_turn", "length"),
+        ("tool_calls", "stop", "stop"),
+        ("stop", "stop", "stop"),
+        ("length", "content_filter", "content-filter"),
+        ("model_length", "banana", "length"),
+    ):
+        body = stream({"content": "4"}, finish=first)[:-14] + stream(finish=second)
+        assert read(body).reader.stop_reason == stop, (first, second)
+        tap = UsageFilter(None, hidden=False)
+        tap.feed(body)
+        assert tap.reason == read(body).reader.finish_reason
+    with pytest.raises(ModelError, match="network_error"):
+        read(stream({"content": "4"}, finish="network_error")[:-14] + stream(finish="stop"))
+
+
+SENTENCE = "The answer to all of it is forty-two, as it was said."
+
+
+def again(text: Any, *before: dict[str, Any], finish: str | None = "stop") -> bytes:
+    """A stream whose last piece says this text again."""
+    last = {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": finish}]}
+    return stream(*before, finish=None)[:-14] + f"data: {json.dumps(last)}\n\n".encode() + b"data: [DONE]\n\n"
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        [{"content": SENTENCE}],
+        [{"content": letter} for letter in SENTENCE],
+        [{"role": "assistant", "content": ""}, {"content": SENTENCE[:9]}, {"content": SENTENCE[9:]}],
+        [{"reasoning_content": "hm"}, {"content": SENTENCE[:20]}, {"content": SENTENCE[20:]}],
+        [{"content": "<think>hm</think>"}, {"content": SENTENCE}],
+    ],
+)
+def test_a_last_piece_that_says_all_of_the_text_again_is_said_once(before: list[dict[str, Any]]) -> None:
+    assert read(again(SENTENCE, *before)).text == SENTENCE
+    assert read(again(SENTENCE, *before, finish="length")).text == SENTENCE
+    assert read(again(SENTENCE, *before, finish=None)).text == SENTENCE * 2
+    assert read(again(SENTENCE[5:], *before)).text == SENTENCE + SENTENCE[5:]
+
+
+def test_a_written_call_that_is_said_again_is_one() -> None:
+    said = '<tool_call>{"name": "read", "arguments": {"path": "a"}}</tool_call>'
+    assert read(again(said, {"content": said[:30]}, {"content": said[30:]})).calls == [("read", '{"path": "a"}')]
+
+
+def test_a_short_piece_is_said_as_often_as_it_comes() -> None:
+    assert read(again("ha", {"content": "ha"})).text == "haha"
 
 
 @pytest.mark.parametrize("word", ["", "null", "None"])

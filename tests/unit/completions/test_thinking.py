@@ -12,6 +12,7 @@ from agent_common.errors import ModelError
 from .support import call, read, stream
 
 READ = [("read", {"path": "a.txt"})]
+NAMESPACE = "antml:"
 START, SAYS = "<|start|>assistant", "<|message|>"
 DSML = "\uff5cDSML\uff5c"
 DS = [
@@ -64,6 +65,30 @@ def pieces(text: str, size: int) -> bytes:
 def test_reasoning_in_the_content(said: str, text: str, reasoning: str, size: int) -> None:
     found = read(pieces(said, size))
     assert (found.text, found.reasoning.strip()) == (text, reasoning)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        *("<|im_end|>", "<|eot_id|>", "<|return|>", "<|end|>", "<|endoftext|>", "<|END_RESPONSE|>", "<end_of_turn>"),
+        *("[|endofturn|]", "<\uff5cend\u2581of\u2581sentence\uff5c>"),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_the_mark_of_a_messages_end_is_no_text(end: str, size: int) -> None:
+    before = (
+        "",
+        "<think>hm</think>",
+        f"<|channel|>final{SAYS}",
+        "<|START_THINKING|>hm<|END_THINKING|><|START_RESPONSE|>",
+    )
+    for head in before:
+        assert read(pieces(f"{head}It is 4{end}", size)).text == "It is 4"
+    assert read(pieces(f"<|START_RESPONSE|>a{end} b\n{end}", size)).text == f"a{end} b\n"
+    for said in (f"The mark is {end}", f"Write `{end}", f"`{end}`", f"a{end}.", f"It is {end} here", end[:-1], end[0]):
+        assert read(pieces(said, size)).text == said
+    call = f'<tool_call>{{"name": "read", "arguments": {{"path": "a.txt"}}}}</tool_call>{end}'
+    assert len(read(pieces(call, size)).calls) == 1
 
 
 OPEN = ("<think>\nI must.\n", "<|channel|>analysis<|message|>I must.", "[THINK]I must.", "\n<thought>I must.")
@@ -154,6 +179,35 @@ def test_a_model_that_is_known_to_begin_inside_reasoning_shows_none_of_it_as_tex
         '<|python_start|>{"name": "read", "parameters": {"path": "a.txt"}}<|python_end|>',
         'assistantcommentary to=functions.read json{"path": "a.txt"}',
         f'<|start|>assistant to=functions.read<|channel|>commentary json{SAYS}{{"path": "a.txt"}}',
+        f'<|channel|>analysis to=functions.read code{SAYS}{{"path": "a.txt"}}<|call|>',
+        f'{START}<|channel|>analysis to=functions.read code{SAYS}{{"path": "a.txt"}}<|call|>',
+        f"<|channel|>analysis{SAYS}hm<|end|>{START}<|channel|>"
+        f'analysis to=functions.read code{SAYS}{{"path": "a.txt"}}<|call|>',
+        f'<|channel|>analysis{SAYS}hm<|channel|>analysis to=functions.read code{SAYS}{{"path": "a.txt"}}<|call|>',
+        f'<|channel|>analysis{SAYS}hm{START}<|channel|>analysis to=functions.read{SAYS}{{"path": "a.txt"}}',
+        'analysis to=functions.read json{"path": "a.txt"}',
+        *(
+            f'{before}<{NAMESPACE}invoke name="read">\n<{NAMESPACE}parameter name="path">a.txt</{NAMESPACE}parameter>\n'
+            f"</{NAMESPACE}invoke>{after}"
+            for before, after in (
+                (f"<{NAMESPACE}function_calls>\n", f"\n</{NAMESPACE}function_calls>"),
+                ("", ""),
+                ("court\n", ""),
+                ("count\n", f"\n</{NAMESPACE}function_calls>"),
+                ("call\n", ""),
+            )
+        ),
+        '<invoke name="read">\n<parameter name="path">a.txt</parameter>\n</invoke>\n</function_results>',
+        '<|tool_call_start|>[read(path="a.txt")]<|tool_call_end|>',
+        "<|python_start|>[read(path='a.txt')]<|python_end|>",
+        '<|python_tag|>[ read( path = "a.txt", ), ]<|eom_id|>',
+        '<tool_calls><tool_call>read\n```json\n{"path": "a.txt"}\n```\n</tool_call></tool_calls>',
+        '<start_function_call>call:read{"path": "a.txt"}<end_function_call>',
+        'call:default_api:read{"path": "a.txt"}',
+        "<\uff5ctool_calls_begin\uff5c><\uff5ctool_call_begin\uff5c>function<\uff5ctool_sep\uff5c>"
+        '<steptml:invoke name="read"><steptml:parameter name="path">a.txt</steptml:parameter></steptml:invoke>'
+        "<\uff5ctool_call_end\uff5c><\uff5ctool_calls_end\uff5c>",
+        'court\n<invoke name="read">\n<parameter name="path">a.txt</parameter>\n</invoke>',
     ],
 )
 @pytest.mark.parametrize("before", ["", "\n\n", "<think>hm</think>\n"])
@@ -162,6 +216,14 @@ def test_a_call_that_is_written_as_text_is_a_call(said: str, before: str, size: 
     found = read(pieces(before + said, size))
     assert [(name, json.loads(arguments)) for name, arguments in found.calls] == READ
     assert (found.text, found.reader.stop_reason) == ("", "tool-calls")
+
+
+@pytest.mark.parametrize("head", ["<|end|><|start|>assistant", "<|start|>assistant", ""])
+def test_a_call_of_any_channel_behind_a_text_is_a_call(head: str) -> None:
+    for channel in ("analysis", "commentary"):
+        found = read(pieces(f'Reading.{head}<|channel|>{channel} to=functions.read code{SAYS}{{"path": "a.txt"}}', 3))
+        assert [(name, json.loads(arguments)) for name, arguments in found.calls] == READ
+        assert found.text == "Reading."
 
 
 @pytest.mark.parametrize("size", [1, 4, 100])
@@ -221,6 +283,20 @@ def test_a_call_that_its_server_has_read_and_left_in_the_text_too_is_one(leaked:
         '<tools>\n <tool id="1">hammer</tool>\n</tools>',
         "<tools>[hammer, saw]</tools>",
         "<function_call> is an element that holds the call of a function.",
+        "Some write `<|channel|>analysis to=functions.read code` and mean a call.",
+        "<|channel|>analysis of the channels",
+        "analysis to=functions that are pure",
+        f'Claude writes `<{NAMESPACE}invoke name="read">` so.',
+        f'Write <{NAMESPACE}function_calls><{NAMESPACE}invoke name="read"></{NAMESPACE}invoke> for it.',
+        f"`<{NAMESPACE}function_calls>` begins a block.",
+        "court\n<invoice>12</invoice>",
+        "call\n`<invoke name=` is how it begins.",
+        'Hold court\n<invoke name="read"></invoke>',
+        "count\n3",
+        "call: me",
+        "call:default",
+        "`<|tools_prefix|>` begins them.",
+        "Step writes <\uff5ctool_calls_begin\uff5c> so.",
     ],
 )
 def test_a_call_in_prose_is_text(said: str) -> None:
@@ -237,8 +313,12 @@ def test_a_written_call_without_tools_on_offer_is_text() -> None:
     "said",
     [
         "<|tool_call>call:read{path:a}",
-        "<|tool_call_start|>[read(path=1)]",
-        '<|python_start|>[read(path="a")]<|python_end|>',
+        "<|tool_call_start|>[read(path=a)]",
+        '<|python_start|>[read("a")]<|python_end|>',
+        "<|python_tag|>[read(path='a",
+        '<|tools_prefix|>[{"read": {"path": "a"}}]<|tools_suffix|>',
+        "<start_function_call>call:read{path:<escape>a<escape>}<end_function_call>",
+        "call:default_api:read{path:a}",
         '[TOOL_CALL]{tool => "read", args => { --path "a" }}[/TOOL_CALL]',
         '<xai:function_call name="read">a',
         '<tool_call>{"name": "rea',

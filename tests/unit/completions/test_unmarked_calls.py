@@ -60,6 +60,50 @@ def test_a_text_that_is_nothing_but_a_call_in_json_is_one(said: str, size: int) 
     assert (found.text.strip(), called(found), found.reader.stop_reason) == ("", READ, "tool-calls")
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        '[read(path="a.txt")]',
+        "\n[read(path='a.txt')]\n",
+        '[ read( path = "a.txt", ) ]',
+        '[read(path="a.txt")]<|eot_id|>',
+        "<think>hm</think>[read(path='a.txt')]",
+    ],
+)
+@pytest.mark.parametrize("size", [1, 4, 1000])
+def test_a_text_that_is_nothing_but_a_list_of_calls_of_python_is_one(said: str, size: int) -> None:
+    found = asked(said, size)
+    assert (found.text.strip(), called(found), found.reader.stop_reason) == ("", READ, "tool-calls")
+
+
+def test_values_of_python_are_read_as_they_are() -> None:
+    said = """[glob(), web_fetch(a="it's, )]", b='x "y" = (z)', c=[1, {'d': None}], e=True, f=-1.5,)]"""
+    given = {"a": "it's, )]", "b": 'x "y" = (z)', "c": [1, {"d": None}], "e": True, "f": -1.5}
+    assert called(asked(said, 3)) == [("glob", {}), ("web_fetch", given)]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        '[read(path="a.txt")] is how you call it.',
+        "[read](https://example.org) says so",
+        "[read(path)] reads it",
+        "[read()",
+        "[reads(path='a')]",
+        "[other(path='a')]",
+        "[read(path='a'), other()]",
+        "[read, glob]",
+        "[r",
+        'Call `[read(path="a.txt")]`.',
+        "[read(path=open('a'))]",
+    ],
+)
+@pytest.mark.parametrize("size", [1, 1000])
+def test_what_is_no_list_of_calls_of_known_tools_is_text(said: str, size: int) -> None:
+    found = asked(said, size)
+    assert (found.text, found.calls) == (said, [])
+
+
 @pytest.mark.parametrize("between", ["\n", "; ", ", ", ""])
 def test_two_calls_in_json_are_two(between: str) -> None:
     assert called(asked(BARE + between + BARE, 5)) == [*READ, *READ]

@@ -84,10 +84,21 @@ def written(writer: Writer, events: list[Event]) -> Event:
     """Return the message that the chunks of these events are put together to."""
     made = writer(0)
     body = b"".join(map(made.feed, events))
-    return put_together(body)[0]
+    end = made.finish() if isinstance(made, anthropic_chunks.ChunkWriter) else b""
+    return put_together(body + end)[0]
 
 
 BOTH = ("Hello.", "call_1", '{"a":1}')
+SEARCHED = [
+    block(0, type="server_tool_use", id="s", name="web_search", input={}),
+    delta(0, type="input_json_delta", partial_json='{"query":"x"}'),
+    {"type": "content_block_stop", "index": 0},
+    block(1, type="web_search_tool_result", tool_use_id="s", content=[]),
+    {"type": "content_block_stop", "index": 1},
+    block(4, type="mcp_tool_use", id="m", name="find", input={}),
+    delta(4, type="input_json_delta", partial_json="{}"),
+]
+"""What the provider's server has called itself."""
 ODD_ANSWERS: list[tuple[Writer, list[Event], tuple[str | None, str | None, str | None]]] = [
     (CLAUDES, CLAUDE, ("Hello.", "toolu_1", '{"a":1}')),
     (CLAUDES, CLAUDE[1:], ("Hello.", "toolu_1", '{"a":1}')),
@@ -95,6 +106,22 @@ ODD_ANSWERS: list[tuple[Writer, list[Event], tuple[str | None, str | None, str |
                {"type": "message_stop"}], (None, "call_0", '{"a":1}')),
     (CLAUDES, [without(event, "index") for event in CLAUDE], ("Hello.", "toolu_1", '{"a":1}')),
     (CLAUDES, [STARTED, delta(0, type="text_delta", text=None), *CLAUDE[5:7], *CLAUDE[-2:]], ("Hello.", None, None)),
+    (CLAUDES, [STARTED, *SEARCHED, block(2, type="text", text="Hello."), {"type": "message_stop"}],
+     ("Hello.", None, None)),
+    (CLAUDES, [STARTED, *SEARCHED, block(2, type="text", text="Hello."), block(3, type="tool_use", id="t", name="read"),
+               delta(3, type="input_json_delta", partial_json='{"a":1}'), STOPPED], ("Hello.", "t", '{"a":1}')),
+    (CLAUDES, [STARTED, block(0, type="tool_use", id="t", name="read", input={"a": 1}), STOPPED],
+     (None, "t", '{"a":1}')),
+    (CLAUDES, [STARTED, block(0, type="tool_use", id="t", name="read", input={"a": 1}),
+               block(1, type="tool_use", id="u", name="read", input={}), STOPPED], (None, "t", '{"a":1}')),
+    (CLAUDES, [STARTED, block(0, type="tool_use", id="t", name="read", input={"a": 1}),
+               delta(0, type="input_json_delta", partial_json='{"a":1}'), STOPPED], (None, "t", '{"a":1}')),
+    (CLAUDES, [STARTED, block(0, type="tool_use", id="t", name="read", input={"a": 1}), {"type": "message_stop"}],
+     (None, "t", '{"a":1}')),
+    (CLAUDES, [STARTED, block(0, type="tool_use", id="t", name="read", input={}),
+               {**STOPPED, "delta": {"stop_reason": "max_tokens"}}], (None, "t", "")),
+    (OPENAIS, [CREATED, ARGUMENTS, item("done", 0, **WORDS), item("done", 2, **CALL), end()], BOTH),
+    (OPENAIS, [CREATED, {**ARGUMENTS, "output_index": 9}, end(WORDS)], ("Hello.", None, None)),
     (OPENAIS, RESPONSES, BOTH),
     (OPENAIS, RESPONSES[1:], BOTH),
     (OPENAIS, [CREATED, item("done", 0, **THOUGHT), item("done", 1, **WORDS), item("done", 2, **CALL), end()], BOTH),
@@ -112,9 +139,79 @@ def test_what_is_said_in_odd_events_is_said_once(
     writer: Writer, events: list[Event], expected: tuple[str | None, str | None, str | None]
 ) -> None:
     message = written(writer, events)
-    calls = [(call["id"], call["function"]["arguments"]) for call in message.get("tool_calls", [])]
+    calls = [(call["id"], call["function"]["arguments"]) for call in message.get("tool_calls", []) if call["id"] != "u"]
     text, call_id, arguments = expected
     assert (message["content"], calls) == (text, [(call_id, arguments)] if call_id else [])
+
+
+SIGNED = block(0, type="thinking", thinking="Hm.", signature="sig")
+PART_OF_IT = delta(0, type="signature_delta", signature="sig")
+BLOCK_ENDED = {"type": "content_block_stop", "index": 0}
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [SIGNED, BLOCK_ENDED],
+        [SIGNED],
+        [SIGNED, PART_OF_IT, BLOCK_ENDED],
+        [without(SIGNED, "index"), without(BLOCK_ENDED, "index")],
+        [block(0, type="thinking", thinking="Hm.", signature=""), PART_OF_IT, BLOCK_ENDED],
+    ],
+)
+def test_thinking_that_comes_whole_keeps_its_signature(events: list[Event]) -> None:
+    message = written(CLAUDES, [STARTED, *events, block(1, type="text", text="Hello."), STOPPED])
+    (detail,) = message["reasoning_details"]
+    assert (detail["text"], detail["signature"]) == ("Hm.", "sig")
+
+
+def ended_by(event: Event) -> str:
+    body = OPENAIS(0).feed(event)
+    return json.loads(body.split(b"\n\n")[0].removeprefix(b"data: "))["choices"][0]["finish_reason"]
+
+
+@pytest.mark.parametrize("kind", ["response.completed", "response.incomplete", "response"])
+@pytest.mark.parametrize(
+    ("response", "reason"),
+    [
+        ({"status": "incomplete"}, "length"),
+        ({"status": "incomplete", "incomplete_details": None}, "length"),
+        ({"status": "incomplete", "incomplete_details": {"reason": ""}}, "length"),
+        ({"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}, "content_filter"),
+        ({"status": "incomplete", "incomplete_details": {"reason": "odd"}}, "odd"),
+        ({"status": "cancelled"}, "cancelled"),
+    ],
+)
+def test_an_answer_that_was_cut_has_not_ended_well(kind: str, response: Event, reason: str) -> None:
+    if kind == "response":
+        assert responses_completion.to_completion(response, 0)["choices"][0]["finish_reason"] == reason
+    else:
+        assert ended_by({"type": kind, "response": response}) == reason
+
+
+def test_the_name_of_the_event_says_that_an_answer_was_cut() -> None:
+    for response in (
+        {},
+        {"output": []},
+        {"status": "completed"},
+        {"incomplete_details": {"reason": "max_output_tokens"}},
+    ):
+        assert ended_by({"type": "response.incomplete", "response": response}) == "length"
+    assert ended_by({"type": "response.completed", "response": {}}) == "stop"
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        {"status": "failed"},
+        {"status": "completed", "error": {"code": "server_error", "message": "boom"}},
+        {"status": "failed", "error": {"code": "rate_limit_exceeded", "message": "boom"}},
+    ],
+)
+@pytest.mark.parametrize("kind", ["response.completed", "response.incomplete", "response.failed"])
+def test_a_failed_answer_has_failed_whatever_its_event_is_named(kind: str, response: Event) -> None:
+    with pytest.raises(ProviderFailed):
+        OPENAIS(0).feed({"type": kind, "response": response})
 
 
 def test_a_text_without_words_is_not_the_word_none() -> None:

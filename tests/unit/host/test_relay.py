@@ -10,6 +10,7 @@ import pytest
 from starlette.types import Message
 
 from agent_common.net import ShareCounter
+from agent_common.protocol import Pricing, Usage
 from agent_host.proxy.calls.answer_memory import HeldAnswers
 from agent_host.proxy.calls.fallbacks import Attempt
 from agent_host.proxy.calls.relay import Relay
@@ -57,3 +58,40 @@ async def test_a_model_that_is_alive_but_says_nothing_is_not_held_back_for_ever(
     assert begun["status"] == 200
     assert b"".join(piece["body"] for piece in pieces).endswith(ALIVE + TEXT)
     assert (relay.outcome.status, relay.may_be_replaced) == ("complete", False)
+
+
+PIECES = (
+    b'{"choices":[{"delta":{"content":"Hel"},"finish_reason":null}],"usage":{"prompt_tokens":3,"completion_tokens":1}}',
+    b'{"choices":[{"delta":{"content":"lo"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":2}}',
+)
+
+
+class Written:
+    """A provider that answers with this body."""
+
+    def __init__(self, body: bytes) -> None:
+        self._content = body
+
+    @asynccontextmanager
+    async def call(self, call: ProviderCall) -> AsyncGenerator[ProviderAnswer]:
+        yield ProviderAnswer(200, {"content-type": "application/json"}, self._body())
+
+    async def close(self) -> None:
+        pass
+
+    async def _body(self) -> AsyncIterator[bytes]:
+        yield self._content
+
+
+@pytest.mark.parametrize("body", [b"\n".join(PIECES), b"[" + b",".join(PIECES) + b"]", b"\n\n".join(PIECES) + b"\n"])
+async def test_an_answer_in_several_pieces_is_counted_and_passed_whole(body: bytes) -> None:
+    relay = Relay(_ignore, "1", HeldAnswers(ShareCounter(1024), "writer"))
+    model = CatalogModel("m", "one", "m", pricing=Pricing(input=1_000_000, output=1_000_000))
+    relay.begin(Attempt(model, CALL, hide_usage=False), None, replaceable=False)
+    _, sent = await relay.forward(Written(body), CALL, lambda refusal: None)
+    assert sent["body"] == body
+    assert relay.outcome.usage == Usage(input=3, output=2, cost_usd=5.0)
+
+
+async def _ignore(message: Message) -> None:
+    pass

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from agent_common.errors import ModelError
 from agent_common.protocol import Pricing, Usage
 from agent_host.proxy.calls.usage_filter import UsageFilter
+from tests.unit.completions.support import ERRORS, read
 
 PRICES = Pricing(input=1_000_000, output=2_000_000)
 TEXT = b'data: {"choices":[{"delta":{"content":"hi"}}],"usage":null}\n\n'
@@ -155,3 +157,69 @@ def test_what_says_nothing_behind_the_end_is_not_waited_for() -> None:
         tap.feed(piece)
         said.append(tap.answered)
     assert said == [0, 0, 0, 0, 0, 1]
+
+
+REPORT = b'"usage":{"prompt_tokens":3,"completion_tokens":2}}'
+ENDS = [
+    b'data: {"choices":[{"delta":{"content":"x"}}]}data: {"choices":[],' + REPORT,
+    b'data: data: {"choices":[],' + REPORT,
+    b'{"choices":[],' + REPORT,
+    b'data: {"id":"a","id":"b","choices":[],' + REPORT,
+    b'data: {"choices":[],"logprobs":NaN,' + REPORT,
+    b'data: {"id":"a\tb\xff","choices":[],' + REPORT,
+    b'data: {"choices":[],\ndata: ' + REPORT,
+    b'data: {\ndata: "choices": [],\ndata: ' + REPORT.replace(b"{", b"{\ndata: "),
+    b'event: usage\ndata: [{"choices":[],' + REPORT + b"]",
+    b'data: {"data":{"choices":[],' + REPORT + b"}",
+    b'data: {"choices":[],"x_groq":{"id":"a",' + REPORT + b"}",
+]
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+def test_usage_is_what_the_client_reads(end: bytes, size: int) -> None:
+    for stream in (TEXT + end + b"\n\n" + DONE, TEXT + end, (TEXT + end + b"\n\n").replace(b"\n", b"\r\n")):
+        assert run(stream, size) == (stream, Usage(input=3, output=2))
+        assert read(stream).reader.usage == Usage(input=3, output=2)
+
+
+@pytest.mark.parametrize("before", [b"\xef\xbb\xbf", b" ", b": ping\n\n \n", b"\xef\xbb\xbf\n: ping\n\n"])
+@pytest.mark.parametrize("size", [1, 10_000])
+def test_usage_in_the_first_event_is_read_behind_what_stands_before_it(before: bytes, size: int) -> None:
+    assert run(before + LAST + TEXT, size) == (before + LAST + TEXT, Usage(input=3, output=2))
+
+
+def test_a_document_behind_comments_is_read() -> None:
+    body = b': ping\n\n{"choices":\n[{"message":{"content":"hi"},"finish_reason":"stop"}],\n' + REPORT
+    assert run(body, 5) == (body, read(body).reader.usage) == (body, Usage(input=3, output=2))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        *ERRORS,
+        '{"throttlingException": {"message": "it broke"}}',
+        '{"message": "it broke"}',
+        '{"error": {"message": "it broke\t", "code": 429}}',
+        '{"choices": [], "detail": "it broke"}',
+        '{"error": ["it broke"]}',
+        '{"choices": [{"delta": {}}], "x_groq": {"error": "it broke"}}',
+    ],
+)
+@pytest.mark.parametrize("form", ["data: {}", "event: error\ndata: {}", 'data: {"id":"a"}data: {}', "{}", "error: {}"])
+@pytest.mark.parametrize("size", [1, 10_000])
+def test_an_error_is_what_the_client_reads(error: str, form: str, size: int) -> None:
+    stream = TEXT + form.replace("{}", error).encode() + b"\n\n"
+    tap = UsageFilter(None, hidden=False)
+    assert b"".join(tap.feed(stream[at : at + size]) for at in range(0, len(stream), size)) == stream
+    said = (tap.error.code, tap.error.message) if tap.error else None
+    assert said == error_of_client(stream)
+    assert said is not None or (error.startswith("[") and "data:" not in form)
+
+
+def error_of_client(stream: bytes) -> tuple[str, str] | None:
+    try:
+        read(stream)
+    except ModelError as error:
+        return error.code, error.message
+    return None

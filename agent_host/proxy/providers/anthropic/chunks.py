@@ -6,7 +6,6 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from ....errors import ProviderFailed
 from ...json_access import as_object, object_list
 from ..http import ALIVE
 from .assistant import ENCRYPTED, FORMAT, TEXT
@@ -14,6 +13,8 @@ from .errors import failure
 from .usage import finish_reason, openai_usage
 
 DONE = b"data: [DONE]\n\n"
+_NO_ARGUMENTS = {"type": "input_json_delta", "partial_json": "{}"}
+"""Of a call that may have been cut off before its arguments began."""
 
 
 class ChunkWriter:
@@ -28,8 +29,8 @@ class ChunkWriter:
         """Index of the latest block."""
         self._calls: dict[int, int] = {}
         """Index of a block, and the index of its call."""
-        self._silent_calls: dict[int, bytes] = {}
-        """Calls whose arguments have not come yet, and what they are if none come."""
+        self._unsaid: dict[int, dict[str, Any]] = {}
+        """What a block has begun with, as the delta that says it unless others do: a signature, or arguments."""
         self._characters = 0
         self.stopped = False
         """Whether the model has ended its answer."""
@@ -44,8 +45,7 @@ class ChunkWriter:
             case "content_block_start":
                 return self._start(self._index(event), as_object(event.get("content_block")))
             case "content_block_stop":
-                arguments = self._silent_calls.pop(index := self._index(event), b"")
-                return self._arguments(index, arguments.decode())
+                return self._say_rest(self._index(event))
             case "message_start":
                 return self._open(as_object(event.get("message")))
             case "message_delta":
@@ -67,9 +67,7 @@ class ChunkWriter:
             return ALIVE
         chunks = [self._open(event)]
         for index, block in enumerate(object_list(event["content"])):
-            signature = {"type": "signature_delta", "signature": block.get("signature")}
-            arguments = {"type": "content_block_stop", "index": index}
-            chunks += [self._start(index, block), self._delta(index, signature), self.feed(arguments)]
+            chunks += [self._start(index, block), self._say_rest(index)]
         return b"".join([*chunks, self._end(event.get("stop_reason"))])
 
     def finish(self) -> bytes:
@@ -98,10 +96,11 @@ class ChunkWriter:
     def _end(self, reason: object) -> bytes:
         """Return the finish reason and the usage so far. What is written behind them nobody has to wait for."""
         self.stopped = True
+        late = [self._say_rest(index) for index, delta in tuple(self._unsaid.items()) if delta != _NO_ARGUMENTS]
         finish = finish_reason(reason, called=bool(self._calls))
         choice: dict[str, Any] = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": finish}
         end = {**self._shell, "choices": [{**choice, "native_finish_reason": reason}]}
-        return b"data: %b\n\n%b" % (to_json(end), self.usage_event())
+        return b"%bdata: %b\n\n%b" % (b"".join(late), to_json(end), self.usage_event())
 
     def _merge_usage(self, usage: dict[str, Any]) -> None:
         """Take over running totals, which never fall; a later report may leave some out, or have 0 for them."""
@@ -124,17 +123,24 @@ class ChunkWriter:
             case "text" if block.get("text"):
                 return self._text(str(block["text"]))
             case "thinking":
+                if block.get("signature"):
+                    self._unsaid[index] = {"type": "signature_delta", "signature": block["signature"]}
                 return self._detail({"type": TEXT, "text": str(block.get("thinking") or "")}, index, first=True)
             case "redacted_thinking" if block.get("data"):
                 return self._detail({"type": ENCRYPTED, "data": block["data"]}, index, first=True)
             case "tool_use":
                 number = self._calls[index] = len(self._calls)
-                self._silent_calls[index] = to_json(block.get("input") or {})
+                given = to_json(block.get("input") or {}).decode()
+                self._unsaid[index] = {"type": "input_json_delta", "partial_json": given}
                 call = {"index": number, "id": block.get("id") or f"call_{number}", "type": "function"}
                 function = {"name": str(block.get("name") or ""), "arguments": ""}
                 return self._chunk({"tool_calls": [{**call, "function": function}]})
             case _:
                 return b""
+
+    def _say_rest(self, index: int) -> bytes:
+        """Return what a block has begun with and no delta has said."""
+        return self._delta(index, self._unsaid.get(index, {}))
 
     def _delta(self, index: int, delta: dict[str, Any]) -> bytes:
         match delta.get("type"):
@@ -145,6 +151,7 @@ class ChunkWriter:
             case "thinking_delta":
                 return self._detail({"type": TEXT, "text": str(delta.get("thinking") or "")}, index)
             case "signature_delta" if delta.get("signature"):
+                self._unsaid.pop(index, None)
                 return self._detail({"type": TEXT, "signature": delta["signature"]}, index)
             case _:
                 return b""
@@ -154,11 +161,11 @@ class ChunkWriter:
         return self._chunk({"content": text})
 
     def _arguments(self, index: int, piece: str) -> bytes:
+        if index not in self._calls:
+            return ALIVE  # those of a call that the provider's server runs itself
         if not piece:
             return b""
-        if index not in self._calls:
-            raise ProviderFailed("the provider's stream has arguments of a call that has not begun")
-        self._silent_calls.pop(index, None)
+        self._unsaid.pop(index, None)
         return self._chunk({"tool_calls": [{"index": self._calls[index], "function": {"arguments": piece}}]})
 
     def _detail(self, detail: dict[str, Any], index: int, *, first: bool = False) -> bytes:

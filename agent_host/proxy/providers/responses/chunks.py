@@ -6,7 +6,6 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from ....errors import ProviderFailed
 from ...json_access import as_object, object_list
 from ..http import ALIVE
 from .errors import failure
@@ -61,7 +60,10 @@ class ChunkWriter:
             case "response.created":
                 return self._open(as_object(event.get("response")))
             case "response.completed" | "response.incomplete":
-                return self._finish(as_object(event.get("response")))
+                response = as_object(event.get("response"))
+                if response.get("status") == "failed" or as_object(response.get("error")):
+                    raise failure(event)
+                return self._finish(response, cut=kind == "response.incomplete")
             case "response.failed" | "error":
                 raise failure(event)
             case _:
@@ -138,17 +140,17 @@ class ChunkWriter:
         if not piece:
             return b""
         if index not in self._calls:
-            raise ProviderFailed("the provider's stream has arguments of a call that has not begun")
+            return ALIVE  # its item brings them all when it is done
         self._silent_calls.discard(index)
         return self._chunk({"tool_calls": [{"index": self._calls[index], "function": {"arguments": piece}}]})
 
-    def _finish(self, response: dict[str, Any]) -> bytes:
+    def _finish(self, response: dict[str, Any], *, cut: bool = False) -> bytes:
         """Return the end: what is to come back, the finish reason, the usage, [DONE]."""
         self.complete = True
         late = b"" if self._items else self._end_all(object_list(response.get("output")))
         details = details_of(sorted(self._items.items()))
         kept = self._chunk({"reasoning_details": details}) if details else b""
-        reason = finish_reason(response, called=bool(self._calls))
+        reason = finish_reason(response, called=bool(self._calls), cut=cut)
         end: dict[str, Any] = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": reason}
         usage = as_object(response.get("usage"))
         reported: dict[str, Any] = {**self._shell, "choices": [], "usage": openai_usage(usage)}

@@ -9,10 +9,12 @@ from ...json_access import as_object
 _INCOMPLETE = {"max_output_tokens": "length", "content_filter": "content_filter"}
 
 
-def finish_reason(response: dict[str, Any], *, called: bool) -> str:
-    """Return the finish reason of a whole response."""
-    if response.get("status") == "incomplete":
-        why = str(as_object(response.get("incomplete_details")).get("reason"))
+def finish_reason(response: dict[str, Any], *, called: bool, cut: bool = False) -> str:
+    """Return the finish reason of a whole response. `cut`: its event says that it is incomplete."""
+    if response.get("status") == "cancelled":
+        return "cancelled"
+    if cut or response.get("status") == "incomplete":
+        why = str(as_object(response.get("incomplete_details")).get("reason") or "length")
         return _INCOMPLETE.get(why, why)
     return "tool_calls" if called else "stop"
 
