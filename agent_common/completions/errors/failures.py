@@ -58,11 +58,16 @@ _OF_A_MESSAGE = re.compile(
 _NAMED_MEMBER = re.compile(r"\.(?:name|description|id|tool_call_id|user|key|parameters)\b|\bdescription\b|\bname\b")
 _RATE_CODES = frozenset(("rate_limit_exceeded", "rate_limit_error", "too_many_requests", "429", "1002", "1039"))
 _RATE_CODE = re.compile(r"rate_?limit|too_?many_?requests|resource_?exhausted|^130[2-5]$")  # z.ai
-_RATE_WORDS = ("rate limit", "too many requests", "rate-limited", "per minute", "qps")
+_RATE_WORDS = (
+    *("rate limit", "too many requests", "rate-limited", "per minute", "qps"),
+    *("concurrent request limit", "too many concurrent", "concurrency limit"),
+)
 _THROTTLED = "throttl"
 _QUOTA_CODES = frozenset((
     *("insufficient_quota", "exceeded_current_quota_error", "billing_hard_limit_reached", "billing_error", "arrearage"),
-    *("allocationquota.freetieronly", "1113", "1304", "1008", "2056"),  # z.ai, MiniMax
+    *("allocationquota.freetieronly", "1008", "2056"),  # DashScope, MiniMax
+    *("1113", "1304", "1308", "1309", "1310"),  # z.ai
+    "billing_not_active",  # OpenAI
     *("insufficient_balance", "not_enough_balance"),
     *("insufficient_user_quota", "pre_consume_token_quota_failed"),  # New API, One API
     *("accountquotaexceeded", "budget_exceeded", "creditserror"),  # Volcengine, LiteLLM, OpenCode
@@ -79,10 +84,20 @@ _QUOTA_WORDS = (
     *("\u989d\u5ea6\u4e0d\u8db3", "\u989d\u5ea6\u5df2\u7528\u5c3d", "\u4f59\u989d\u4e0d\u8db3"),  # New API, z.ai
     "total request limit reached",  # Baidu
     *("key limit exceeded", "free tier of the model has been exhausted"),  # OpenRouter, DashScope
+    *("account is not active", "credits are depleted"),  # OpenAI, Google
 )
-_DAILY = re.compile(r"per[ _-]?day|\bdaily (?:[a-z]{1,20} ){0,3}(?:limit|quota|allocation|cap)\b", re.IGNORECASE)
-_SPENT = re.compile(r"\bout of [a-z ]{0,20}quota|\bquota\b[^.]{0,40}\b(?:exceeded|exhausted|used up|reached)\b")
-"""Of a 403 that is about a quota and not about the key, as of Azure's API Management."""
+_LASTING_LIMIT = re.compile(
+    r"per[ _-]?day|\bdaily (?:[a-z]{1,20} ){0,3}(?:limit|quota|allocation|cap)\b"
+    r"|\b(?:weekly|monthly|hourly|session)\b[^.]{0,30}\b(?:usage limit|limit exhausted|spend\w{0,5} cap)\b"
+    r"|\busage limit (?:reached )?for (?:\d{1,3} hours?|this billing cycle)\b"
+    r"|\bper month request limit\b|\bcalls / month\b"  # Cohere
+)
+"""Of a limit that lasts longer than any attempt waits."""
+_SPENT = re.compile(
+    r"\bout of [a-z ]{0,20}quota|\bquota\b[^.]{0,40}\b(?:exceeded|exhausted|used up|reached)\b"
+    r"|\b(?:reached|exceeded|hit) (?:the|your) (?:[a-z]{1,20} ){0,3}usage limit|\bexceeded(?:token)?budget\b"
+)
+"""Of a 401 or 403 that is about a quota and not about the key, as of Azure's API Management, plans and LiteLLM."""
 _AUTH_CODES = frozenset((
     *("provider_auth", "invalid_api_key", "invalidapikey", "authentication_error", "invalid_authentication_error"),
     *("unauthenticated", "permission_error", "permission_denied", "1004"),
@@ -214,7 +229,8 @@ def _final_code(status: int | None, report: ErrorReport, *, limited: bool) -> Mo
         return "content_refused"
     if not limited and _is_overflow(status, report, words):
         return "context_overflow"
-    if status == 402 or _is_quota(codes, words) or (status == 403 and not limited and _SPENT.search(words)):
+    spent = status in (401, 403) and not limited and _SPENT.search(words) is not None
+    if status == 402 or spent or _is_quota(codes, words):
         return "model_quota"
     return None
 
@@ -275,7 +291,7 @@ def _is_refused(status: int | None, codes: frozenset[str], words: str, *, limite
 
 
 def _is_quota(codes: frozenset[str], words: str) -> bool:
-    return bool(codes & _QUOTA_CODES) or _has(words, _QUOTA_WORDS) or _DAILY.search(words) is not None
+    return bool(codes & _QUOTA_CODES) or _has(words, _QUOTA_WORDS) or _LASTING_LIMIT.search(words) is not None
 
 
 def _is_overflow(status: int | None, report: ErrorReport, words: str) -> bool:
