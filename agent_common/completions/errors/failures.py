@@ -110,8 +110,10 @@ _KEY_WORDS = (
 """Of a 400 that is about the key."""
 _REFUSED_CODES = frozenset((
     *("content_filter", "content_policy_violation", "data_inspection_failed", "moderation", "sensitive"),
-    *("cyber_policy_violation", "censorship_blocked", "1301", "1026", "1027"),
+    *("image_content_policy_violation", "censorship_blocked", "1301", "1026", "1027"),
 ))  # fmt: skip
+_FLAGGED_CODES = frozenset(("cyber_policy", "bio_policy", "cyber_policy_violation"))
+"""Refusals that cost the account if they are repeated, so that they count with any status, as gateways change it."""
 _SENSITIVE_CODE = "sensitivecontent"
 """Part of Volcengine's codes."""
 _LEGAL_STATUS = 451
@@ -125,6 +127,7 @@ _REFUSED_WORDS = (
     *("contain sensitive information", "by safety settings"),  # Volcengine, Google
     *("by guardrail", "by the guardrail", "by a guardrail", "violated guardrail"),
     *("contains sensitive words", "security check fail", "considered high risk"),  # Google, Baidu, Moonshot
+    *(f"{what} has been flagged" for what in ("request", "prompt", "content", "input")),
     *("\u654f\u611f\u4fe1\u606f", "\u654f\u611f\u5185\u5bb9", "\u4e0d\u5b89\u5168", "\u4e0d\u5408\u89c4"),  # in Chinese
 )
 _WHERE = re.compile(
@@ -149,7 +152,15 @@ _OUTAGE_CODES = ("overloaded", "server_error", "internal", "unavailable", "engin
 _OUTAGE_WORDS = ("overloaded", "temporarily unavailable", "try again later", "server is busy", "engine is currently")
 _FINAL_CODES = (
     *("invalid_request", "invalidrequest", "badrequest", "bad_request", "invalidparameter", "invalid_param"),
-    *("not_found", "accessdenied"),
+    *("not_found", "accessdenied", "unsupported_", "invalid_prompt"),
+    *(
+        "invalid_image",
+        "invalid_base64_image",
+        "image_too_",
+        "image_parse_error",
+        "image_file_too_large",
+        "empty_image",
+    ),
 )
 _UNKNOWN_CODE = "model_not_found"
 _UNKNOWN_MODEL = re.compile(
@@ -282,6 +293,8 @@ def _is_limited(status: int | None, codes: frozenset[str], words: str) -> bool:
 
 
 def _is_refused(status: int | None, codes: frozenset[str], words: str, *, limited: bool) -> bool:
+    if codes & _FLAGGED_CODES:
+        return True
     if status is not None and not 400 <= status < 500:
         return False
     coded = bool(codes & _REFUSED_CODES) or any(_SENSITIVE_CODE in code for code in codes)

@@ -349,6 +349,16 @@ ALL_CREDITS = "Your team has either used all available credits or reached its mo
         (400, told("no", code="censorship_blocked"), "content_refused", False),
         (451, b"", "content_refused", False),
         (400, told("no", code="cyber_policy_violation"), "content_refused", False),
+        *(
+            (status, told("This request is not allowed.", code=code), "content_refused", False)
+            for code in ("cyber_policy", "bio_policy", "cyber_policy_violation")
+            for status in (400, 403, 429, 500, 502)
+        ),
+        (400, told("no", code="image_content_policy_violation"), "content_refused", False),
+        (400, told("This request has been flagged for potentially high-risk activity."), "content_refused", False),
+        (400, told("The prompt has been flagged"), "content_refused", False),
+        (403, told("Your account has been flagged"), "model_auth", False),
+        (502, told("no", code="content_filter"), "model_unavailable", True),
         (400, told("The prompt was blocked by safety settings"), "content_refused", False),
         (400, told("may be harmful content"), "content_refused", False),
         (403, told("Request blocked by guardrail"), "content_refused", False),
@@ -430,6 +440,13 @@ def test_an_error_is_told_by_all_that_it_says(status: int, body: object, code: s
         ({"code": 502, "message": "upstream"}, "model_unavailable", True),
         ({"type": "invalid_request_error", "message": "bad"}, "model_config", False),
         ({"code": "InvalidParameter", "message": "bad"}, "model_config", False),
+        *(({"code": code, "message": "no"}, "model_config", False) for code in ("invalid_prompt", "invalid_image_url")),
+        *(
+            ({"code": code, "message": "no"}, "model_config", False)
+            for code in ("unsupported_value", "image_too_small")
+        ),
+        ({"code": "failed_to_download_image", "message": "no"}, "model_unavailable", True),
+        ({"code": "bio_policy", "message": "no"}, "content_refused", False),
         ({"type": "overloaded_error", "message": "Overloaded"}, "model_unavailable", True),
         ({"base_resp": {"status_code": 1002, "status_msg": "rate limit"}}, "model_rate_limited", True),
         ({"base_resp": {"status_code": 1039, "status_msg": "token limit per minute"}}, "model_rate_limited", True),
