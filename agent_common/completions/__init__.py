@@ -6,7 +6,7 @@ Guest and host read by this package alone, so that both take an answer for the s
 from .calls.arguments import mend_arguments
 from .compression import Decompressor, decompress
 from .errors.bodies import ErrorReport, named_fields, read_error_body
-from .errors.failures import from_event, from_response
+from .errors.failures import SHOULD_RETRY, from_event, from_response
 from .errors.overflow import OverflowReport, overflow_of
 from .errors.places import error_in
 from .errors.waits import wait_of
@@ -23,6 +23,7 @@ __all__ = [
     "FAILED",
     "MAX_KEPT_BYTES",
     "MAX_LINE_BYTES",
+    "SHOULD_RETRY",
     "AnswerPiece",
     "CallPiece",
     "CallStarted",

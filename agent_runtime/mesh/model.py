@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 
 from agent_common.backoff import Backoff
-from agent_common.completions import CompletionReader, from_response, read_error_body, with_cost
+from agent_common.completions import SHOULD_RETRY, CompletionReader, from_response, read_error_body, with_cost
 from agent_common.net import HttpPool, TransportFault
 from agent_common.profiles import lesson_of
 from agent_common.protocol import Profile, Usage
@@ -137,7 +137,7 @@ class ModelClient:
                 fallback = self._catalog.fallback_in(reply.headers)
                 if not 200 <= reply.status < 300:
                     refusal = await read_refusal(reply)
-                    error = from_response(reply.status, reply.headers, refusal)
+                    error = _heeded(from_response(reply.status, reply.headers, refusal), reply.headers)
                     if fallback is None:
                         _learn(profile, reply.status, refusal, error)
                         error = await self._explain_unknown_model(error, request.model)
@@ -251,6 +251,17 @@ def _learn(sent: Profile, status: int, refusal: bytes, error: ModelError) -> Non
     lesson = lesson_of(status, read_error_body(refusal), sent)
     if lesson is not None:
         raise _Learnt(lesson, error)
+
+
+def _heeded(error: ModelError, headers: Mapping[str, str]) -> ModelError:
+    """Return the error of a refusal as its provider says whether another attempt helps, unless it is about the
+    account."""
+    told = headers.get(SHOULD_RETRY)
+    if told == "false":
+        error.transient = error.loading = False
+    elif told == "true" and error.code in ("model_unavailable", "model_config"):
+        error.transient = True
+    return error
 
 
 def _completion(reader: CompletionReader, maker: str, fallback: Fallback | None) -> Completion:

@@ -150,6 +150,32 @@ async def test_attempts_are_counted(step: Step) -> None:
     assert caught.value.transient
 
 
+def told_to(status: int, again: str) -> Raw:
+    error = json.dumps({"error": {"message": "no"}})
+    return Raw((error,), status, {"content-type": "application/json", "x-should-retry": again, "retry-after": "0"})
+
+
+@pytest.mark.parametrize("status", [429, 503, 529])
+async def test_a_provider_may_say_that_no_attempt_helps(status: int) -> None:
+    with pytest.raises(ModelError) as caught:
+        await events(told_to(status, "false"), Say("never"), attempts=4)
+    assert not caught.value.transient
+
+
+@pytest.mark.parametrize("status", [400, 404, 501])
+async def test_a_provider_may_say_that_another_attempt_helps(status: int) -> None:
+    assert completion(await events(told_to(status, "true"), Say("ok"), attempts=2)).stop_reason == "stop"
+    with pytest.raises(ModelError, match=str(status)):
+        await events(*[told_to(status, "true")] * 2, attempts=2)
+
+
+@pytest.mark.parametrize("status", [401, 402, 403])
+async def test_what_concerns_the_account_is_never_asked_again(status: int) -> None:
+    with pytest.raises(ModelError) as caught:
+        await events(told_to(status, "true"), Say("never"), attempts=2)
+    assert not caught.value.transient
+
+
 async def test_a_request_may_say_how_often_it_is_tried() -> None:
     fail = Fail(500, retry_after=0)
     with ScriptedProvider([fail, fail, fail, Say("too late")]) as provider:

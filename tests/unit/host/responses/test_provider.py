@@ -266,6 +266,16 @@ async def test_a_refusal_that_stays_without_what_it_names_teaches_nothing(
     assert [rule(asked.json) for asked in api.completions] == [True, False, True]
 
 
+@pytest.mark.parametrize("header", ["x-should-retry", "retry-after-ms", "x-ratelimit-reset"])
+async def test_headers_of_an_error_that_say_whether_and_when_to_ask_again(
+    api: FakeResponses, provider: ResponsesProvider, header: str
+) -> None:
+    api.script.append(Raw(("{}",), 429, {header: "12"}))
+    call = ProviderCall("chat", to_json({"model": MODEL, "messages": [USER]}), model=MODEL)
+    async with provider.call(call) as answer:
+        assert answer.headers[header] == "12"
+
+
 async def test_errors_keep_their_words_and_codes(api: FakeResponses, provider: ResponsesProvider) -> None:
     api.script.append(Fail(429, retry_after=7))
     call = ProviderCall("chat", to_json({"model": MODEL, "messages": [USER]}), model=MODEL)
