@@ -36,6 +36,8 @@ MAX_LESSONS = 4
 EMPTY_ANSWER = "the model's answer is empty"
 _BACKOFF = Backoff(first=0.5, most=16.0, jitter=0.5)
 _LOADING_BACKOFF = Backoff(first=1.0, most=5.0, jitter=0.5)
+_AT_ONCE = 2
+"""Attempts that a provider may have repeated at once."""
 _MAX_REMEMBERED = 256
 
 
@@ -232,9 +234,10 @@ class _Retries:
         counted = self.attempt - self._loading - min(self._empty, 1)
         if counted >= min(self._attempts, error.attempts or self._attempts):
             return None
-        if error.retry_after is not None:
-            return error.retry_after + _BACKOFF.draw(0.0, 0.25)
-        return _BACKOFF.pause(counted)
+        if error.retry_after is None:
+            return _BACKOFF.pause(counted)
+        pause = error.retry_after + _BACKOFF.draw(0.0, 0.25)
+        return pause if counted <= _AT_ONCE else max(pause, _BACKOFF.pause(counted))
 
 
 class _Learnt(Exception):

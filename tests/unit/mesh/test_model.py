@@ -150,6 +150,14 @@ async def test_attempts_are_counted(step: Step) -> None:
     assert caught.value.transient
 
 
+@pytest.mark.parametrize("soon", [0, "0.01", "Wed, 21 Oct 2015 07:28:00 GMT"])
+async def test_a_provider_that_says_at_once_again_and_again_is_given_time(soon: float | str) -> None:
+    found = await events(*[Fail(429, retry_after=soon)] * 3, Say("at last"), attempts=4)
+    first, second, third = (event.delay for event in found if isinstance(event, Retrying))
+    assert max(first, second) < 0.3
+    assert 0.9 < third <= 3.1
+
+
 def told_to(status: int, again: str) -> Raw:
     error = json.dumps({"error": {"message": "no"}})
     return Raw((error,), status, {"content-type": "application/json", "x-should-retry": again, "retry-after": "0"})
