@@ -39,6 +39,7 @@ _OVERFLOW_WORDS = (
     "request body too large",  # GitHub
     *("maximum model length", "max_seq_len", "max message tokens"),  # vLLM, SiliconFlow, Doubao
     *("n_ctx", "aierror: request too large"),  # LM Studio, Cloudflare
+    *("max bytes to request body", "exceed model max"),  # DashScope
     *("maximum sequence length", "max sequence length", "input tokens exceed", "prompt tokens too long"),
     *("reduce the length of the messages", "reduce the length of the prompt"),
     *("prompt \u8d85\u957f", "prompt\u8d85\u957f"),  # z.ai
