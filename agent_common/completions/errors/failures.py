@@ -133,9 +133,10 @@ _REFUSED_WORDS = (
 )
 _WHERE = re.compile(
     r"country[,_] ?region|not (?:supported|available) in your (?:country|region|location|territory)|user location"
-    r"|virtual network|firewall rules"
+    r"|virtual network|firewall rules|check your network settings"
+    r"|\berror code: 10\d\d\b|attention required! \| cloudflare|you have been blocked|<title>just a moment\.\.\."
 )
-"""Of a 403 that is about where a request comes from."""
+"""Of a 403 that is about where a request comes from, as those of firewalls before the provider."""
 _SLIP_CODES = frozenset(("tool_use_failed", "output_parse_failed", "json_validate_failed", "tool_call_parse_error"))
 _SLIP_WORDS = (
     *("failed to call a function", "failed to parse tool call", "failed to parse the tool call", "failed_generation"),
@@ -168,7 +169,8 @@ _FINAL_CODES = (
 )
 _UNKNOWN_CODE = "model_not_found"
 _UNKNOWN_MODEL = re.compile(
-    r"\bmodel\b.{0,200}\b(not found|does not exist|not exist|decommissioned)|\bdeployment\b.{0,60}does not exist"
+    r"\bmodel\b.{0,200}\b(not found|does not exist|not exist|decommissioned|end.of.life|been retired)"
+    r"|\bdeployment\b.{0,60}does not exist"
     r"|\b(no|no such|invalid|unknown|not a valid) model\b"
     r"|(?<!/)\bmodels/\S{1,200} is not found|not found the model\b|unable to access model\b|\Amodel: \S+\Z",
     re.IGNORECASE | re.DOTALL,
@@ -183,8 +185,12 @@ _BASE_URL = (
     "if its base URL is wrong: it must end before /chat/completions, often in /v1 (the host's OPENAI_BASE_URL"
     " or base_url, or AGENT_LLM_BASE_URL)"
 )
-_NOT_OF_THE_URL = re.compile(r"no endpoints|no allowed providers|\bitem with id\b")
-"""What OpenRouter, and the Responses API, have not found."""
+_NOT_OF_THE_URL = re.compile(
+    r"no endpoints|no allowed providers|\bitem with id\b|\bnot a chat model\b|\buse case details\b"
+)
+"""What OpenRouter and the Responses API have not found, or OpenAI and Bedrock do not give."""
+_OF_RESPONSES = re.compile(r"\bonly (?:supported|available) in (?:the )?/?v1/responses\b|\buse the responses api\b")
+_BY_RESPONSES = "the host's catalog calls such a model with `api: responses`"
 _BASE_RESP_CODES = {1002: 429, 1039: 429, 1041: 429, 1004: 401, 1008: 402, 2056: 402, 2049: 401, 2013: 400, 1042: 400}
 """MiniMax's."""
 
@@ -275,8 +281,10 @@ def _is_awaited(status: int, words: str) -> bool:
 
 
 def _request_fault(status: int | None, codes: frozenset[str], report: ErrorReport, text: str) -> ModelError:
-    if _UNKNOWN_CODE in codes or (status in (None, 400, 404, 422) and _UNKNOWN_MODEL.search(report.message)):
+    if _UNKNOWN_CODE in codes or (status in (None, 400, 404, 410, 422) and _UNKNOWN_MODEL.search(report.message)):
         return ModelError(text, code="unknown_model")
+    if _OF_RESPONSES.search(report.words):
+        return ModelError(f"{text}; {_BY_RESPONSES}", code="model_config")
     if status in (404, 405) and _NOT_OF_THE_URL.search(report.words) is None:
         return ModelError(f"{text}; {_BASE_URL}", code="model_config")
     if status is None or 400 <= status < 500:

@@ -258,11 +258,29 @@ def test_a_model_that_is_overloaded_is_not_being_loaded(said: str) -> None:
         ("No endpoints found that support tool use.", False),
         ("No allowed providers are available for the selected model.", False),
         ("Item with id 'rs_1' not found. Items are not persisted when store is false.", False),
+        ("This is not a chat model and thus not supported in the v1/chat/completions endpoint.", False),
+        ("This model is only supported in v1/responses and not in v1/chat/completions.", False),
+        ("Model use case details have not been submitted for this account.", False),
     ],
 )
 def test_a_wrong_base_url_is_suspected_only_where_it_may_be_the_cause(text: str, hint: bool) -> None:
     error = from_response(404, {}, to_json({"error": {"message": text}}))
     assert (error.code, "base URL" in error.message) == ("model_config", hint)
+
+
+@pytest.mark.parametrize("status", [400, 404])
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("This model is only supported in v1/responses and not in v1/chat/completions.", True),
+        ("The model is only available in the v1/responses endpoint", True),
+        ("Please use the Responses API for this model", True),
+        ("Item with id 'rs_1' not found. See v1/responses.", False),
+    ],
+)
+def test_a_model_of_the_responses_api_is_told_with_the_line_for_the_catalog(text: str, status: int, hint: bool) -> None:
+    error = from_response(status, {}, to_json({"error": {"message": text, "type": "invalid_request_error"}}))
+    assert (error.code, "api: responses" in error.message) == ("model_config", hint)
 
 
 def test_an_error_is_what_it_is() -> None:
@@ -392,6 +410,19 @@ ALL_CREDITS = "Your team has either used all available credits or reached its mo
         (403, told("no", code="unsupported_country_region_territory"), "model_config", False),
         (403, told("The model is not available in your region.", type="permission_error"), "model_config", False),
         (400, told("User location is not supported for the API use."), "model_config", False),
+        (403, b"error code: 1010", "model_config", False),
+        (403, b"<!DOCTYPE html><title>Attention Required! | Cloudflare</title>", "model_config", False),
+        (403, b"<html><h1>Sorry, you have been blocked</h1>", "model_config", False),
+        (403, b"<!DOCTYPE html><title>Just a moment...</title>", "model_config", False),
+        (403, told("Access denied. Please check your network settings."), "model_config", False),
+        (403, told("Access denied"), "model_auth", False),
+        (401, b"error code: 1010", "model_auth", False),
+        *(
+            (status, told(f"The model 'x' has {words}"), "unknown_model", False)
+            for status in (400, 404, 410)
+            for words in ("reached its end of life on 2026-05-01", "reached end-of-life", "been retired")
+        ),
+        (410, b"gone", "model_config", False),
         (403, told("Access denied due to Virtual Network/Firewall rules."), "model_config", False),
         (403, told("You have exceeded your rate limit"), "model_rate_limited", True),
         (403, told("This key may not be used. See https://a.example/rate-limits"), "model_auth", False),
