@@ -164,6 +164,8 @@ MINUTE, DAY = "x-ratelimit-{}-tokens-minute", "x-ratelimit-{}-requests-day"
         ({"ratelimit": "limit=100, remaining=0, reset=30"}, 30),
         ({"ratelimit": '"default";q=100;w=60'}, None),
         ({"ratelimitbysize-reset": "12"}, 12),
+        ({"anthropic-ratelimit-unified-reset": "12000", "anthropic-ratelimit-tokens-reset": "12"}, 12),
+        ({"anthropic-ratelimit-unified-reset": "12000"}, 12_000),
         ({"retry-after": "2", MINUTE.format("reset"): "28.5"}, 2),
     ],
 )
