@@ -569,6 +569,36 @@ def test_an_answer_that_only_says_what_went_wrong_is_an_error(member: str) -> No
 
 
 @pytest.mark.parametrize(
+    "event",
+    [
+        {"code": 0, "message": "Success", "sid": "x", "choices": [], "usage": {"total_tokens": 3}},
+        {"code": 200, "msg": "ok", "choices": []},
+        {"code": "0", "message": "Success"},
+        {"status": "success", "message": "done"},
+        {"message": "ok", "success": True},
+    ],
+)
+def test_an_envelope_that_says_that_all_is_well_is_no_error(event: dict[str, Any]) -> None:
+    assert error_in(event) is None
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"code": 10013, "message": "the input is refused"},
+        {"code": 0, "status": 500, "message": "failed"},
+        {"code": None, "message": "failed"},
+        {"status": False, "message": "failed"},
+        {"success": False, "message": "failed"},
+        {"success": True, "error": {"message": "failed"}},
+        {"message": "failed"},
+    ],
+)
+def test_any_other_envelope_of_words_is_one(event: dict[str, Any]) -> None:
+    assert error_in(event) is not None
+
+
+@pytest.mark.parametrize(
     ("headers", "body", "seconds"),
     [
         ({"retry-after-ms": "1500"}, {}, 1.5),
