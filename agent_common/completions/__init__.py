@@ -15,7 +15,7 @@ from .finish_reasons import FAILED, StopReason, stop_reason
 from .kept import MAX_KEPT_BYTES, bounded
 from .pieces import AnswerPiece, CallPiece, CallStarted, ReasoningPiece, TextPiece, TextWasReasoning, ToolCall
 from .reader import CompletionReader, read_event
-from .usage import cache_written, cost_of, find_report, joined_report, read_usage, token_count, with_cost
+from .usage import cache_written, cost_of, find_report, joined_report, read_usage, token_count, with_answer, with_cost
 from .whole_object import DocumentEnd
 
 __all__ = [
@@ -56,5 +56,6 @@ __all__ = [
     "stop_reason",
     "token_count",
     "wait_of",
+    "with_answer",
     "with_cost",
 ]

@@ -14,6 +14,10 @@ MAX_TOKENS = 2**40
 """More than any call can use. Larger numbers would overflow the columns of sums."""
 
 
+_SHORT = 16
+"""Tokens of an answer that may well be counted as none, such as events that only begin and end a stream."""
+
+
 def find_report(event: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the report in an event or a whole answer, wherever the provider has put it. One that counts nothing is
     none."""
@@ -92,6 +96,13 @@ def read_usage(report: Mapping[str, Any]) -> Usage:
         cache_write=written,
         cost_usd=_cost(report.get("cost_usd")),
     )
+
+
+def with_answer(usage: Usage, tokens: int) -> Usage:
+    """Return what a provider reports, with an estimate of the answer if it counts none of one that was long."""
+    if usage.output or usage.reasoning or tokens <= _SHORT:
+        return usage
+    return usage.model_copy(update={"output": min(tokens, MAX_TOKENS)})
 
 
 def with_cost(usage: Usage, pricing: Pricing | None, *, reported: bool) -> Usage:

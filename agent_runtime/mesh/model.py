@@ -13,7 +13,14 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 
 from agent_common.backoff import Backoff
-from agent_common.completions import SHOULD_RETRY, CompletionReader, from_response, read_error_body, with_cost
+from agent_common.completions import (
+    SHOULD_RETRY,
+    CompletionReader,
+    from_response,
+    read_error_body,
+    with_answer,
+    with_cost,
+)
 from agent_common.net import HttpPool, TransportFault
 from agent_common.profiles import lesson_of
 from agent_common.protocol import Profile, Usage
@@ -271,7 +278,7 @@ def _completion(reader: CompletionReader, maker: str, fallback: Fallback | None)
     return Completion(
         reader.stop_reason,
         reader.calls,
-        reader.usage,
+        with_answer(reader.usage, Usage.estimated_from_bytes(0, reader.received).output),
         reader.model,
         usage_reported=reader.report is not None,
         empty=reader.empty,

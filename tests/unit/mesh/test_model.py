@@ -276,6 +276,26 @@ async def test_a_provider_that_reports_no_usage_is_estimated() -> None:
     assert usage.cost_usd is None
 
 
+THOUGHTS: dict[str, int] = {"reasoning_tokens": 0}
+NOTHING: dict[str, Any] = {"prompt_tokens": 9000, "completion_tokens": 0, "completion_tokens_details": THOUGHTS}
+
+
+@pytest.mark.parametrize(
+    ("say", "output"),
+    [
+        (Say("Hello", reasoning="x" * 20_000, usage=NOTHING), 5001),
+        (Say("word " * 200, usage=NOTHING), 250),
+        (Say(calls=(Call("write", {"text": "x" * 400}),), usage=NOTHING), 100),
+        (Say("Hello", usage=NOTHING), 0),
+        (Say("word " * 200, usage=NOTHING | {"completion_tokens": 1}), 1),
+    ],
+)
+async def test_a_long_answer_of_which_no_token_is_reported_is_estimated(say: Say, output: int) -> None:
+    found = completion(await events(say))
+    assert (found.usage.input, found.usage.reasoning, found.usage_reported) == (9000, 0, True)
+    assert output <= found.usage.output <= output * 1.1
+
+
 async def test_any_status_of_success_is_one() -> None:
     found = await events(Raw((stream(delta(content="whole"), STOP),), 201))
     assert found[0] == TextPiece("whole")
