@@ -6,7 +6,7 @@ Guest and host read by this package alone, so that both take an answer for the s
 from .calls.arguments import mend_arguments
 from .compression import Decompressor, decompress
 from .errors.bodies import ErrorReport, named_fields, read_error_body
-from .errors.failures import from_event, from_response
+from .errors.failures import SHOULD_RETRY, from_event, from_response
 from .errors.overflow import OverflowReport, overflow_of
 from .errors.places import error_in
 from .errors.waits import wait_of
@@ -15,7 +15,7 @@ from .finish_reasons import FAILED, StopReason, latest_reason, stop_reason
 from .kept import MAX_KEPT_BYTES, bounded
 from .pieces import AnswerPiece, CallPiece, CallStarted, ReasoningPiece, TextPiece, TextWasReasoning, ToolCall
 from .reader import CompletionReader, read_event
-from .usage import cost_of, find_report, joined_report, read_usage, with_cost
+from .usage import cache_written, cost_of, find_report, joined_report, read_usage, token_count, with_answer, with_cost
 from .whole_object import DocumentEnd
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "FAILED",
     "MAX_KEPT_BYTES",
     "MAX_LINE_BYTES",
+    "SHOULD_RETRY",
     "AnswerPiece",
     "CallPiece",
     "CallStarted",
@@ -38,6 +39,7 @@ __all__ = [
     "TextWasReasoning",
     "ToolCall",
     "bounded",
+    "cache_written",
     "cost_of",
     "decompress",
     "error_in",
@@ -53,6 +55,8 @@ __all__ = [
     "read_event",
     "read_usage",
     "stop_reason",
+    "token_count",
     "wait_of",
+    "with_answer",
     "with_cost",
 ]

@@ -14,6 +14,10 @@ MAX_TOKENS = 2**40
 """More than any call can use. Larger numbers would overflow the columns of sums."""
 
 
+_SHORT = 16
+"""Tokens of an answer that may well be counted as none, such as events that only begin and end a stream."""
+
+
 def find_report(event: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the report in an event or a whole answer, wherever the provider has put it. One that counts nothing is
     none."""
@@ -62,12 +66,14 @@ def read_usage(report: Mapping[str, Any]) -> Usage:
     thinks so. No number of a report is trusted to be one."""
     prompt, details = _first(report, "prompt_tokens", "input_tokens"), _details(report, "prompt", "input")
     read = (
-        _first(details, "cached_tokens", "cache_read_tokens")
-        or _first(report, "prompt_cache_hit_tokens", "cache_read_input_tokens", "cached_tokens")
+        _first(details, "cached_tokens", "cache_read_tokens", "cache_read_input_tokens")
+        or _first(report, "prompt_cache_hit_tokens", "cache_read_input_tokens", "cached_tokens", "num_cached_tokens")
     )  # fmt: skip
     written = (
         _first(details, "cache_write_tokens", "cache_creation_tokens")
-        or _first(report, "cache_creation_input_tokens", "cache_write_tokens")
+        or cache_written(details)
+        or _first(report, "cache_write_tokens")
+        or cache_written(report)
     )  # fmt: skip
     completion = _first(report, "completion_tokens", "output_tokens")
     reasoning = _first(_details(report, "completion", "output"), "reasoning_tokens") or _first(
@@ -92,6 +98,13 @@ def read_usage(report: Mapping[str, Any]) -> Usage:
     )
 
 
+def with_answer(usage: Usage, tokens: int) -> Usage:
+    """Return what a provider reports, with an estimate of the answer if it counts none of one that was long."""
+    if usage.output or usage.reasoning or tokens <= _SHORT:
+        return usage
+    return usage.model_copy(update={"output": min(tokens, MAX_TOKENS)})
+
+
 def with_cost(usage: Usage, pricing: Pricing | None, *, reported: bool) -> Usage:
     """Return the usage with its cost: if `reported`, the one that it came with; else that of the price; null if neither
     is known. Every cost of the product is made here."""
@@ -114,22 +127,32 @@ def cost_of(usage: Usage, pricing: Pricing) -> float:
     return round(millionths / 1_000_000, 12)
 
 
+def cache_written(report: Mapping[str, Any]) -> int:
+    """Return what Anthropic's counts say was written to the cache, as one or by how long it is kept."""
+    kept = report.get("cache_creation")
+    by_time = sum(token_count(count) for count in kept.values()) if is_object(kept) else 0
+    return _first(report, "cache_creation_input_tokens") or by_time
+
+
 def _details(report: Mapping[str, Any], *kinds: str) -> Mapping[str, Any]:
+    """Return the details of a count. Of several reports of them, what is not zero counts."""
+    joined: dict[str, Any] = {}
     for kind in kinds:
         if is_object(found := report.get(f"{kind}_tokens_details")):
-            return found
-    return {}
+            joined = {**found, **{name: value for name, value in joined.items() if value}}
+    return joined
 
 
 def _first(report: Mapping[str, Any], *names: str) -> int:
     """Return the first of these counts that is not zero."""
     for name in names:
-        if name in report and (count := _count(report[name])):
+        if name in report and (count := token_count(report[name])):
             return count
     return 0
 
 
-def _count(value: Any) -> int:
+def token_count(value: Any) -> int:
+    """Return the tokens in a member of a report; 0 if it is no count."""
     if isinstance(value, float) and value.is_integer():  # some gateways write all numbers so
         value = int(value)
     return min(value, MAX_TOKENS) if type(value) is int and value > 0 else 0

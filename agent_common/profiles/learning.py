@@ -14,7 +14,7 @@ from .tool_schemas import STRICTNESS, SchemaRule
 _REFUSED_STATUSES = (400, 404, 422)
 _TEMPLATE_STATUS = 500
 """That of llama.cpp where the template of a model refuses the order of roles."""
-_OF_ROLES = frozenset(("user_after_tool", "two_users"))
+_OF_ROLES = frozenset(("user_after_tool", "two_users", "system_role", "several_calls"))
 _REFUSAL = re.compile(
     r"unsupported|unrecognized|unknown|unexpected|extra|unavailable|must either|deprecated|no longer|no such"
     r"|(?:not|n't) (?:yet |currently |be )?"
@@ -68,6 +68,9 @@ message: all others that are sent have a lesson of their own."""
 _PLACES = frozenset(("body", "messages", "model", "stream", "tools", "property"))
 """What a path begins with, and members that every model takes."""
 _OF_A_TOOL = re.compile(r"\btools\b|function_?declarations|\bschema for\b", re.IGNORECASE)
+_LONG_DESCRIPTION = re.compile(
+    r"\btools\W\d{1,4}\W{1,2}(?:function\.)?description\W.{0,80}maximum length (\d{2,5})\b", re.IGNORECASE
+)
 _WORDINGS: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = tuple(
     (re.compile(wording, re.IGNORECASE | re.DOTALL), changes)
     for wording, changes in (
@@ -93,6 +96,14 @@ _WORDINGS: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = tuple(
          r"|\btool\b\W{1,6}user\b", {
             "user_after_tool": False,
         }),
+        (r"\bsystem (?:role|messages?|prompts?|instructions?)\b.{0,20}\bnot\b.{0,12}\b(?:supported|allowed|enabled)"
+         r"|(?:\bnot|n't) support.{0,12}\bsystem\W{0,3}(?: (?:role|messages?|prompts?|instructions?)\b|with\b)"
+         r"|only user and assistant roles|developer instruction is not enabled", {
+            "system_role": False,
+        }),
+        (r"only.{0,12}\b(?:single|one) tool.calls? at (?:once|a time)|multiple tool.calls\b.{0,20}\bnot supported", {
+            "several_calls": False,
+        }),
         (r"roles must alternate|should (?:be )?alternat|alternate between user"
          r"|(?:consecutive|successive).{0,40}(?:\buser\b|same role)"
          r"|(?:multiple|two|several).{0,12}user.{0,20}in a row", {
@@ -106,9 +117,9 @@ _WORDINGS: tuple[tuple[re.Pattern[str], dict[str, Any]], ...] = tuple(
          r"(?:too long|maximum length|length less|pattern|at most|alphanumeric|regular expression)", {
             "call_ids": "short",
         }),
-        (r"tool_choice\W.{0,80}(?:'none'|should be|supported values|none is not one of|only supports \W?auto)"
-         r"|\bnone\W{1,3}tool choice.{0,20}\bnot\b|(?:invalid|unsupported).{0,20}tool_?choice\W{1,3}none\b"
-         r"|tool_?choice\W{1,3}none\b.{0,20}\bnot\b", _AUTO),
+        (r"tool_choice\W.{0,80}(?:'none'|(?:should|must) be|supported values|none is not one of|only supports \W?auto)"
+         r"|\bnone\W{1,3}tool choice.{0,20}\bnot\b|(?:invalid|unsupported).{0,20}tool[ _]?choice\W{1,3}none\b"
+         r"|tool[ _]?choice\W{1,3}none\b.{0,20}\bnot\b", _AUTO),
         (r"\b(?:support\w*|unsupported|invalid)\b.{0,20}tool_?choice\W{1,3}value\b"
          r"|tool_?choice\W{1,3}value\W{1,3}(?:is )?not\b|\b(?:invalid )?value (?:for|of) .{0,3}tool_?choice\b", _AUTO),
         (r"\btemperature\W.{0,40}\bonly (?:be set to|the default|\d)|(?:only|default|fixed).{0,30}\btemperature of \d"
@@ -175,6 +186,8 @@ def _is_as_strict(sent: SchemaRule | None, refused: SchemaRule) -> bool:
 
 def _worded(report: ErrorReport) -> dict[str, Any]:
     text = f"{report.param}: {report.message}"
+    if longest := _LONG_DESCRIPTION.search(text):
+        return {"description_limit": int(longest[1])}
     return next((changes for pattern, changes in _WORDINGS if pattern.search(text)), dict[str, Any]())
 
 

@@ -11,6 +11,7 @@ from pydantic_core import from_json, to_json  # noqa: TID251  messages of our ow
 
 from ..protocol import Profile
 from .call_ids import with_accepted_ids
+from .roles import with_single_calls, without_system_role
 from .tool_schemas import SchemaRule, fitted_schema, with_plain_names
 
 _ASSISTANT, _TOOL, _USER = b'{"role":"assistant"', b'{"role":"tool"', b'{"role":"user"'
@@ -26,10 +27,14 @@ def accepted_messages(messages: Sequence[bytes], profile: Profile) -> Sequence[b
     and `content` where it has them."""
     if profile.signature_blank is not None and profile.kept_fields is not False:
         messages = [_with_signature(message, profile.signature_blank) for message in messages]
+    if profile.system_role is False:
+        messages = without_system_role(messages)
     messages = with_accepted_ids(messages, profile.call_ids)
+    if profile.several_calls is False:
+        messages = with_single_calls(messages)
     if profile.null_content is False:
         messages = [one.replace(b"null", b'""', 1) if one.startswith(_NULL_CONTENT) else one for one in messages]
-    if profile.user_after_tool is False or profile.two_users is False:
+    if False in (profile.user_after_tool, profile.two_users, profile.system_role):
         messages = _ordered(messages, profile)
     return messages
 
@@ -59,12 +64,13 @@ def _with_signature(message: bytes, blank: str) -> bytes:
 
 
 def _ordered(messages: Sequence[bytes], profile: Profile) -> list[bytes]:
+    joins = False in (profile.two_users, profile.system_role)  # the system's are the user's then
     ordered: list[bytes] = []
     for is_users, run in groupby(messages, lambda message: message.startswith(_USER)):
         several = list(run)
         if is_users and profile.user_after_tool is False and ordered and ordered[-1].startswith(_TOOL):
             ordered.append(_BETWEEN)
-        ordered += [_joined(several)] if is_users and profile.two_users is False and len(several) > 1 else several
+        ordered += [_joined(several)] if is_users and joins and len(several) > 1 else several
     return ordered
 
 

@@ -31,6 +31,10 @@ class Profile(Peer):
     """Whether a user's message may follow a tool's result; otherwise a short one of the assistant stands between."""
     two_users: bool | None = None
     """Whether two messages of a user may follow each other; otherwise they are joined."""
+    system_role: bool | None = None
+    """Whether it takes messages of the system; otherwise they are joined to those of the user."""
+    several_calls: bool | None = None
+    """Whether a message may have several calls; otherwise each has a message, with its result behind it."""
     null_content: bool | None = None
     """Whether the content beside calls may be null; otherwise it is an empty text."""
     call_ids: Literal["any", "short", "nine"] | None = None

@@ -9,11 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 
 from agent_common.backoff import Backoff
-from agent_common.completions import CompletionReader, from_response, read_error_body, with_cost
+from agent_common.completions import (
+    SHOULD_RETRY,
+    CompletionReader,
+    from_response,
+    read_error_body,
+    with_answer,
+    with_cost,
+)
 from agent_common.net import HttpPool, TransportFault
 from agent_common.profiles import lesson_of
 from agent_common.protocol import Profile, Usage
@@ -36,6 +43,8 @@ MAX_LESSONS = 4
 EMPTY_ANSWER = "the model's answer is empty"
 _BACKOFF = Backoff(first=0.5, most=16.0, jitter=0.5)
 _LOADING_BACKOFF = Backoff(first=1.0, most=5.0, jitter=0.5)
+_AT_ONCE = 2
+"""Attempts that a provider may have repeated at once."""
 _MAX_REMEMBERED = 256
 
 
@@ -137,7 +146,7 @@ class ModelClient:
                 fallback = self._catalog.fallback_in(reply.headers)
                 if not 200 <= reply.status < 300:
                     refusal = await read_refusal(reply)
-                    error = from_response(reply.status, reply.headers, refusal)
+                    error = _heeded(from_response(reply.status, reply.headers, refusal), reply.headers)
                     if fallback is None:
                         _learn(profile, reply.status, refusal, error)
                         error = await self._explain_unknown_model(error, request.model)
@@ -232,9 +241,10 @@ class _Retries:
         counted = self.attempt - self._loading - min(self._empty, 1)
         if counted >= min(self._attempts, error.attempts or self._attempts):
             return None
-        if error.retry_after is not None:
-            return error.retry_after + _BACKOFF.draw(0.0, 0.25)
-        return _BACKOFF.pause(counted)
+        if error.retry_after is None:
+            return _BACKOFF.pause(counted)
+        pause = error.retry_after + _BACKOFF.draw(0.0, 0.25)
+        return pause if counted <= _AT_ONCE else max(pause, _BACKOFF.pause(counted))
 
 
 class _Learnt(Exception):
@@ -253,11 +263,22 @@ def _learn(sent: Profile, status: int, refusal: bytes, error: ModelError) -> Non
         raise _Learnt(lesson, error)
 
 
+def _heeded(error: ModelError, headers: Mapping[str, str]) -> ModelError:
+    """Return the error of a refusal as its provider says whether another attempt helps, unless it is about the
+    account."""
+    told = headers.get(SHOULD_RETRY)
+    if told == "false":
+        error.transient = error.loading = False
+    elif told == "true" and error.code in ("model_unavailable", "model_config"):
+        error.transient = True
+    return error
+
+
 def _completion(reader: CompletionReader, maker: str, fallback: Fallback | None) -> Completion:
     return Completion(
         reader.stop_reason,
         reader.calls,
-        reader.usage,
+        with_answer(reader.usage, Usage.estimated_from_bytes(0, reader.received).output),
         reader.model,
         usage_reported=reader.report is not None,
         empty=reader.empty,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 from pydantic import ValidationError
@@ -16,11 +16,12 @@ _IDS = ("id", "slug", "name", "model", "model_name")
 _WINDOWS = (
     *("context_limit", "loaded_context_length", "n_ctx"),  # as it is loaded, which may be smaller than what it can be
     *("context_length", "max_model_len", "context_window", "max_context_length", "inputTokenLimit"),
-    *("max_input_tokens", "max_context_window_tokens"),
+    *("max_input_tokens", "max_context_window_tokens", "context_size", "contextWindow", "context"),
 )
-_OUTPUTS = ("max_output_tokens", "max_completion_tokens", "outputTokenLimit")
+_OUTPUTS = ("max_output_tokens", "max_completion_tokens", "outputTokenLimit", "max_output_length", "output")
+_LISTS = ("data", "models", "result")
 _PLAIN = ("id", "context_limit", "max_output_tokens")
-_INNER = (("top_provider",), ("limits",), ("metadata",), ("meta",), ("capabilities", "limits"))
+_INNER = (("top_provider",), ("limits",), ("limit",), ("metadata",), ("meta",), ("capabilities", "limits"))
 """Paths of the objects in an entry that may have its sizes."""
 _MAX_DIGITS = 12
 
@@ -29,7 +30,7 @@ def read_model_list(body: bytes) -> Sequence[ModelCard]:
     """Return the cards in a list; an entry that is none is left out. Raises ValueError if the body is no list."""
     found: Any = read_json(body, _LIMITS)
     if is_object(found):
-        lists: list[Any] = [found[name] for name in ("data", "models") if isinstance(found.get(name, ""), list | None)]
+        lists: list[Any] = [found[name] for name in _LISTS if isinstance(found.get(name, ""), list | None)]
         found = next((one for one in lists if one), list[Any]() if lists else None)
     if not isinstance(found, list):
         raise ValueError("the answer is not a list of models")
@@ -44,7 +45,7 @@ def _card(entry: Any) -> ModelCard | None:
     given = {
         **entry,
         "id": next((entry[name] for name in _IDS if entry.get(name)), None),
-        "context_limit": _size(objects, _WINDOWS),
+        "context_limit": min(_windows(entry, objects), default=None),
         "max_output_tokens": _size(objects, _OUTPUTS),
     }
     for members in (given, {name: given[name] for name in _PLAIN}):  # others have prices of another shape
@@ -53,6 +54,15 @@ def _card(entry: Any) -> ModelCard | None:
         except ValidationError:
             continue
     return None
+
+
+def _windows(entry: dict[str, Any], objects: Sequence[dict[str, Any]]) -> Iterator[int]:
+    """Yield the window of the model itself, and as each of those has it who may answer in a gateway."""
+    providers = entry.get("providers")
+    served = [entry.get("top_provider"), *(cast("list[Any]", providers) if isinstance(providers, list) else ())]
+    for several in (objects, *([one] for one in served if is_object(one))):
+        if size := _size(several, _WINDOWS):
+            yield size
 
 
 def _inner(entry: dict[str, Any], path: Sequence[str]) -> dict[str, Any] | None:

@@ -39,6 +39,7 @@ _OVERFLOW_WORDS = (
     "request body too large",  # GitHub
     *("maximum model length", "max_seq_len", "max message tokens"),  # vLLM, SiliconFlow, Doubao
     *("n_ctx", "aierror: request too large"),  # LM Studio, Cloudflare
+    *("max bytes to request body", "exceed model max"),  # DashScope
     *("maximum sequence length", "max sequence length", "input tokens exceed", "prompt tokens too long"),
     *("reduce the length of the messages", "reduce the length of the prompt"),
     *("prompt \u8d85\u957f", "prompt\u8d85\u957f"),  # z.ai
@@ -58,11 +59,16 @@ _OF_A_MESSAGE = re.compile(
 _NAMED_MEMBER = re.compile(r"\.(?:name|description|id|tool_call_id|user|key|parameters)\b|\bdescription\b|\bname\b")
 _RATE_CODES = frozenset(("rate_limit_exceeded", "rate_limit_error", "too_many_requests", "429", "1002", "1039"))
 _RATE_CODE = re.compile(r"rate_?limit|too_?many_?requests|resource_?exhausted|^130[2-5]$")  # z.ai
-_RATE_WORDS = ("rate limit", "too many requests", "rate-limited", "per minute", "qps")
+_RATE_WORDS = (
+    *("rate limit", "too many requests", "rate-limited", "per minute", "qps"),
+    *("concurrent request limit", "too many concurrent", "concurrency limit"),
+)
 _THROTTLED = "throttl"
 _QUOTA_CODES = frozenset((
     *("insufficient_quota", "exceeded_current_quota_error", "billing_hard_limit_reached", "billing_error", "arrearage"),
-    *("allocationquota.freetieronly", "1113", "1304", "1008", "2056"),  # z.ai, MiniMax
+    *("allocationquota.freetieronly", "1008", "2056"),  # DashScope, MiniMax
+    *("1113", "1304", "1308", "1309", "1310"),  # z.ai
+    "billing_not_active",  # OpenAI
     *("insufficient_balance", "not_enough_balance"),
     *("insufficient_user_quota", "pre_consume_token_quota_failed"),  # New API, One API
     *("accountquotaexceeded", "budget_exceeded", "creditserror"),  # Volcengine, LiteLLM, OpenCode
@@ -79,10 +85,20 @@ _QUOTA_WORDS = (
     *("\u989d\u5ea6\u4e0d\u8db3", "\u989d\u5ea6\u5df2\u7528\u5c3d", "\u4f59\u989d\u4e0d\u8db3"),  # New API, z.ai
     "total request limit reached",  # Baidu
     *("key limit exceeded", "free tier of the model has been exhausted"),  # OpenRouter, DashScope
+    *("account is not active", "credits are depleted"),  # OpenAI, Google
 )
-_DAILY = re.compile(r"per[ _-]?day|\bdaily (?:[a-z]{1,20} ){0,3}(?:limit|quota|allocation|cap)\b", re.IGNORECASE)
-_SPENT = re.compile(r"\bout of [a-z ]{0,20}quota|\bquota\b[^.]{0,40}\b(?:exceeded|exhausted|used up|reached)\b")
-"""Of a 403 that is about a quota and not about the key, as of Azure's API Management."""
+_LASTING_LIMIT = re.compile(
+    r"per[ _-]?day|\bdaily (?:[a-z]{1,20} ){0,3}(?:limit|quota|allocation|cap)\b"
+    r"|\b(?:weekly|monthly|hourly|session)\b[^.]{0,30}\b(?:usage limit|limit exhausted|spend\w{0,5} cap)\b"
+    r"|\busage limit (?:reached )?for (?:\d{1,3} hours?|this billing cycle)\b"
+    r"|\bper month request limit\b|\bcalls / month\b"  # Cohere
+)
+"""Of a limit that lasts longer than any attempt waits."""
+_SPENT = re.compile(
+    r"\bout of [a-z ]{0,20}quota|\bquota\b[^.]{0,40}\b(?:exceeded|exhausted|used up|reached)\b"
+    r"|\b(?:reached|exceeded|hit) (?:the|your) (?:[a-z]{1,20} ){0,3}usage limit|\bexceeded(?:token)?budget\b"
+)
+"""Of a 401 or 403 that is about a quota and not about the key, as of Azure's API Management, plans and LiteLLM."""
 _AUTH_CODES = frozenset((
     *("provider_auth", "invalid_api_key", "invalidapikey", "authentication_error", "invalid_authentication_error"),
     *("unauthenticated", "permission_error", "permission_denied", "1004"),
@@ -95,8 +111,10 @@ _KEY_WORDS = (
 """Of a 400 that is about the key."""
 _REFUSED_CODES = frozenset((
     *("content_filter", "content_policy_violation", "data_inspection_failed", "moderation", "sensitive"),
-    *("cyber_policy_violation", "censorship_blocked", "1301", "1026", "1027"),
+    *("image_content_policy_violation", "censorship_blocked", "1301", "1026", "1027"),
 ))  # fmt: skip
+_FLAGGED_CODES = frozenset(("cyber_policy", "bio_policy", "cyber_policy_violation"))
+"""Refusals that cost the account if they are repeated, so that they count with any status, as gateways change it."""
 _SENSITIVE_CODE = "sensitivecontent"
 """Part of Volcengine's codes."""
 _LEGAL_STATUS = 451
@@ -110,13 +128,15 @@ _REFUSED_WORDS = (
     *("contain sensitive information", "by safety settings"),  # Volcengine, Google
     *("by guardrail", "by the guardrail", "by a guardrail", "violated guardrail"),
     *("contains sensitive words", "security check fail", "considered high risk"),  # Google, Baidu, Moonshot
+    *(f"{what} has been flagged" for what in ("request", "prompt", "content", "input")),
     *("\u654f\u611f\u4fe1\u606f", "\u654f\u611f\u5185\u5bb9", "\u4e0d\u5b89\u5168", "\u4e0d\u5408\u89c4"),  # in Chinese
 )
 _WHERE = re.compile(
     r"country[,_] ?region|not (?:supported|available) in your (?:country|region|location|territory)|user location"
-    r"|virtual network|firewall rules"
+    r"|virtual network|firewall rules|check your network settings"
+    r"|\berror code: 10\d\d\b|attention required! \| cloudflare|you have been blocked|<title>just a moment\.\.\."
 )
-"""Of a 403 that is about where a request comes from."""
+"""Of a 403 that is about where a request comes from, as those of firewalls before the provider."""
 _SLIP_CODES = frozenset(("tool_use_failed", "output_parse_failed", "json_validate_failed", "tool_call_parse_error"))
 _SLIP_WORDS = (
     *("failed to call a function", "failed to parse tool call", "failed to parse the tool call", "failed_generation"),
@@ -125,6 +145,9 @@ _SLIP_WORDS = (
     *("tokens remaining in message header", "error parsing tool call"),  # vLLM, Ollama
     *("parsing failed. the model generated output", "failed to generate tool", "tool call was generated incorrectly"),
 )
+SHOULD_RETRY = "x-should-retry"
+"""Header by which a provider says whether another attempt helps. It is for who would make one: another model is asked
+whatever it says."""
 _TIMEOUT_CODE = "provider_timeout"
 """The mesh's own, with the status 504: the provider has said nothing, and still works on the request."""
 _TRANSIENT = frozenset((408, 409, 424, 425, 429, 498, 499))
@@ -134,11 +157,20 @@ _OUTAGE_CODES = ("overloaded", "server_error", "internal", "unavailable", "engin
 _OUTAGE_WORDS = ("overloaded", "temporarily unavailable", "try again later", "server is busy", "engine is currently")
 _FINAL_CODES = (
     *("invalid_request", "invalidrequest", "badrequest", "bad_request", "invalidparameter", "invalid_param"),
-    *("not_found", "accessdenied"),
+    *("not_found", "accessdenied", "unsupported_", "invalid_prompt"),
+    *(
+        "invalid_image",
+        "invalid_base64_image",
+        "image_too_",
+        "image_parse_error",
+        "image_file_too_large",
+        "empty_image",
+    ),
 )
 _UNKNOWN_CODE = "model_not_found"
 _UNKNOWN_MODEL = re.compile(
-    r"\bmodel\b.{0,200}\b(not found|does not exist|not exist|decommissioned)|\bdeployment\b.{0,60}does not exist"
+    r"\bmodel\b.{0,200}\b(not found|does not exist|not exist|decommissioned|end.of.life|been retired)"
+    r"|\bdeployment\b.{0,60}does not exist"
     r"|\b(no|no such|invalid|unknown|not a valid) model\b"
     r"|(?<!/)\bmodels/\S{1,200} is not found|not found the model\b|unable to access model\b|\Amodel: \S+\Z",
     re.IGNORECASE | re.DOTALL,
@@ -153,8 +185,12 @@ _BASE_URL = (
     "if its base URL is wrong: it must end before /chat/completions, often in /v1 (the host's OPENAI_BASE_URL"
     " or base_url, or AGENT_LLM_BASE_URL)"
 )
-_NOT_OF_THE_URL = re.compile(r"no endpoints|no allowed providers|\bitem with id\b")
-"""What OpenRouter, and the Responses API, have not found."""
+_NOT_OF_THE_URL = re.compile(
+    r"no endpoints|no allowed providers|\bitem with id\b|\bnot a chat model\b|\buse case details\b"
+)
+"""What OpenRouter and the Responses API have not found, or OpenAI and Bedrock do not give."""
+_OF_RESPONSES = re.compile(r"\bonly (?:supported|available) in (?:the )?/?v1/responses\b|\buse the responses api\b")
+_BY_RESPONSES = "the host's catalog calls such a model with `api: responses`"
 _BASE_RESP_CODES = {1002: 429, 1039: 429, 1041: 429, 1004: 401, 1008: 402, 2056: 402, 2049: 401, 2013: 400, 1042: 400}
 """MiniMax's."""
 
@@ -214,7 +250,8 @@ def _final_code(status: int | None, report: ErrorReport, *, limited: bool) -> Mo
         return "content_refused"
     if not limited and _is_overflow(status, report, words):
         return "context_overflow"
-    if status == 402 or _is_quota(codes, words) or (status == 403 and not limited and _SPENT.search(words)):
+    spent = status in (401, 403) and not limited and _SPENT.search(words) is not None
+    if status == 402 or spent or _is_quota(codes, words):
         return "model_quota"
     return None
 
@@ -244,8 +281,10 @@ def _is_awaited(status: int, words: str) -> bool:
 
 
 def _request_fault(status: int | None, codes: frozenset[str], report: ErrorReport, text: str) -> ModelError:
-    if _UNKNOWN_CODE in codes or (status in (None, 400, 404, 422) and _UNKNOWN_MODEL.search(report.message)):
+    if _UNKNOWN_CODE in codes or (status in (None, 400, 404, 410, 422) and _UNKNOWN_MODEL.search(report.message)):
         return ModelError(text, code="unknown_model")
+    if _OF_RESPONSES.search(report.words):
+        return ModelError(f"{text}; {_BY_RESPONSES}", code="model_config")
     if status in (404, 405) and _NOT_OF_THE_URL.search(report.words) is None:
         return ModelError(f"{text}; {_BASE_URL}", code="model_config")
     if status is None or 400 <= status < 500:
@@ -266,6 +305,8 @@ def _is_limited(status: int | None, codes: frozenset[str], words: str) -> bool:
 
 
 def _is_refused(status: int | None, codes: frozenset[str], words: str, *, limited: bool) -> bool:
+    if codes & _FLAGGED_CODES:
+        return True
     if status is not None and not 400 <= status < 500:
         return False
     coded = bool(codes & _REFUSED_CODES) or any(_SENSITIVE_CODE in code for code in codes)
@@ -275,7 +316,7 @@ def _is_refused(status: int | None, codes: frozenset[str], words: str, *, limite
 
 
 def _is_quota(codes: frozenset[str], words: str) -> bool:
-    return bool(codes & _QUOTA_CODES) or _has(words, _QUOTA_WORDS) or _DAILY.search(words) is not None
+    return bool(codes & _QUOTA_CODES) or _has(words, _QUOTA_WORDS) or _LASTING_LIMIT.search(words) is not None
 
 
 def _is_overflow(status: int | None, report: ErrorReport, words: str) -> bool:

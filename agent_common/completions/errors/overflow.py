@@ -100,9 +100,9 @@ def _found(patterns: Sequence[re.Pattern[str]], text: str) -> int | None:
 # Each has the providers that use it. The list of names is not complete: many servers use the wording of OpenAI or vLLM.
 _LIMITS = _patterns(
     r"context length (?:is|of) only #",  # vLLM, LM Studio
-    # OpenAI, vLLM, OpenRouter, DeepSeek, xAI, SGLang, TensorRT-LLM
-    r"maximum (?:context|prompt|input|sequence|model) length (?:is |of |\()#",
-    r"> # maximum",  # Anthropic
+    # OpenAI, vLLM, OpenRouter, DeepSeek, xAI, SGLang, TensorRT-LLM, Fireworks
+    r"max(?:imum)? (?:context|prompt|input|sequence|model) length:? (?:is |of |\()?#",
+    r"> # (?:maximum|limit)",  # Anthropic
     r"context limit: [\d,]+ \+ [\d,]+ > #",  # Anthropic, with the room for the reply
     r"context (?:size|length|window) \(#",  # llama.cpp, Together
     r"tokens allowed \(?#",  # Gemini
@@ -118,6 +118,9 @@ _LIMITS = _patterns(
     r"max_(?:seq_len|num_tokens) \(#",  # SiliconFlow, TensorRT-LLM
     r"only supports up to #",  # Vertex AI
     r"while limit is #",  # Cerebras
+    r"limit for this model is #",  # Cohere
+    r"reached context length of #",  # LM Studio
+    r"exceeds? (?:the maximum|model max):? #",  # Gemini
     r"max size: # tokens",  # GitHub
     r"cannot exceed #",  # Cohere
     r"n_ctx\W{1,4}#",  # llama.cpp, whose older message has no numbers
@@ -127,13 +130,16 @@ _ACTUALS = _patterns(
     r"# tokens from the input",  # SGLang
     r"resulted in #",  # OpenAI
     r"\b(?:has|contains|passed)(?: at least)? # (?:input |prompt )?tokens",  # vLLM, Mistral, xAI, DS4
-    r"too long: # tokens",  # Anthropic
+    r"too long: #(?: tokens|,)",  # Anthropic, Fireworks
     r"context limit: # \+",  # Anthropic
     # llama.cpp, Together, SGLang, llama-cpp-python, vLLM
     r"(?:request|input|prompt|length|requested tokens) \((?:length )?#",
     r"prompt_tokens \(#",  # SiliconFlow
     r"token count (?:of |is |\()#",  # Gemini, Vertex AI, GitHub Copilot
     r"input tokens #",
+    r"input # tokens >",
+    r"total tokens # exceed",
+    r"context length is \d{1,12}, but got #",
     r"current length is #",  # Cerebras
     r"input length # exceeds",  # Poolside
     r"given: #",  # text-generation-inference

@@ -12,6 +12,8 @@ _WORDED = ("message", "Message", "detail", "msg", "error_msg", "error_message", 
 """Members of an answer that is nothing but the words of an error."""
 _CODED = ("code", "error_code", "status", "status_code", "statusCode")
 """Members that an error may have beside such words, and an answer that counts tokens does not."""
+_WELL = frozenset(("0", "200", "ok", "success"))
+"""What these members say of an answer in a gateway's own envelope that has no error."""
 _IS_ERROR = re.compile(r"(?:error|exception|fault)\Z", re.IGNORECASE)
 """What the name of a vendor's own member with an error ends with, as Bedrock's `throttlingException`."""
 
@@ -35,7 +37,8 @@ def error_in(event: Mapping[str, Any], name: str = "") -> Any:
 
 def _worded_error(event: Mapping[str, Any]) -> Any:
     """Return the event if it only says what went wrong, or what a vendor's own member says of it."""
-    if event.get("usage") and not any(member in event for member in _CODED):
+    codes = [str(event[member]).lower() for member in _CODED if member in event]
+    if event.get("success") is True or (_WELL.issuperset(codes) if codes else event.get("usage")):
         return None
     if any(event.get(member) and isinstance(event[member], str | list) for member in _WORDED):
         return dict(event)

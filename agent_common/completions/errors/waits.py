@@ -14,15 +14,16 @@ from ...protocol import is_object
 from .bodies import ErrorReport
 
 _SPAN = (
-    r"(\d{1,12}+(?:\.\d{1,12}+)?)\s*(milliseconds?|ms|minutes?|mins?|m|hours?|hrs?|h|seconds?|secs?|s)(?![A-Za-z])\s*"
+    r"(\d{1,12}+(?:\.\d{1,12}+)?)\s*"
+    r"(milliseconds?|ms|minutes?|mins?|m|hours?|hrs?|h|seconds?|secs?|s|days?|d)(?![A-Za-z])(?:,|\s{1,3}and\b)?\s*"
 )
 _DURATION = re.compile(_SPAN, re.IGNORECASE)
 _WORDS = re.compile(
-    r"(?:try again|retry(?:_after)?|wait|available|allowed in|will reset|resets)\b"
+    r"(?:try again|retry(?:_after)?|wait|available|allowed in|will (?:be )?reset|resets)\b"
     rf"[^.\d]{{0,40}}?(?:in|after|for|within)?\s*((?:{_SPAN}){{1,4}})",
     re.IGNORECASE,
 )
-_ONE = re.compile(r"\bin an? (?=second|minute|hour)", re.IGNORECASE)
+_ONE = re.compile(r"\bin an? (?=second|minute|hour|day)", re.IGNORECASE)
 _IN_CHINESE = re.compile(r"(\d{1,6}+(?:\.\d{1,3}+)?)\s?(\u79d2|\u5206\u949f|\u5c0f\u65f6)\u949f?\u540e")
 _CHINESE_UNITS = {"\u79d2": 1, "\u5206\u949f": 60, "\u5c0f\u65f6": 3600}
 _NUMBER_OR_MOMENT = re.compile(
@@ -32,7 +33,7 @@ _NUMBER_OR_MOMENT = re.compile(
     re.IGNORECASE,
 )
 """A date, or a number without a unit."""
-_UNITS = (("ms", 0.001), ("milli", 0.001), ("m", 60), ("h", 3600), ("s", 1))
+_UNITS = (("ms", 0.001), ("milli", 0.001), ("m", 60), ("h", 3600), ("s", 1), ("d", 86_400))
 """What a unit begins with -> its seconds; the first that fits counts."""
 _MEMBERS = {
     **dict.fromkeys(("retrydelay", "retry_after", "retry-after", "retryafter", "retry_after_seconds"), 1.0),
@@ -41,15 +42,19 @@ _MEMBERS = {
     **dict.fromkeys(("reset_seconds", "wait_seconds", "retry_in", "quotaresetdelay"), 1.0),  # the last one is Google's
 }
 _MOMENTS = ("resets_at", "reset_at", "resetsat", "resetat", "quotaresettimestamp")
-_CLOCK = re.compile(r"\bin (?:(\d{1,4})[.])?(\d{1,2}):(\d\d):(\d\d)\b")
+_CLOCK = re.compile(
+    r"\b(?:in|after) (?:(\d{1,4})[.])?(\d{1,2}):(\d\d):(\d\d)\b(?! ?(?:UTC|GMT|[AP]M)\b)", re.IGNORECASE
+)
 """Azure's days, hours, minutes and seconds."""
-_OF_A_DAY = "-day"
+_SELDOM = ("-day", "-unified-reset")
+"""Limits of a day or more, which seldom are the ones that count."""
 _RESETS = (
     *("x-ratelimit-reset-requests", "x-ratelimit-reset-tokens", "x-ratelimit-reset", "ratelimit-reset"),
     *("x-ratelimit-reset-requests-minute", "x-ratelimit-reset-tokens-minute"),  # Cerebras, as the next two
     *("x-ratelimit-reset-requests-day", "x-ratelimit-reset-tokens-day", "ratelimitbysize-reset"),  # Mistral
     *("anthropic-ratelimit-requests-reset", "anthropic-ratelimit-tokens-reset"),
     *("anthropic-ratelimit-input-tokens-reset", "anthropic-ratelimit-output-tokens-reset"),
+    "anthropic-ratelimit-unified-reset",
 )
 _LISTED = re.compile(r"\b(?:r|remaining)=(\d{1,15})\W{1,3}(?:t|reset)=(\d{1,15})\b")
 """What is left and the seconds until more is, in the header `ratelimit` of the IETF's drafts."""
@@ -88,11 +93,11 @@ def _worded(text: str) -> float | None:
     text = _ONE.sub("in 1 ", text)
     if (worded := _WORDS.search(text)) is not None:
         return _seconds_in(worded[1])
-    if (worded := _NUMBER_OR_MOMENT.search(text)) is not None:
-        return _until(worded[1])
     if (worded := _CLOCK.search(text)) is not None:
         days, hours, minutes, seconds = (int(number or 0) for number in worded.groups())
         return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+    if (worded := _NUMBER_OR_MOMENT.search(text)) is not None:
+        return _until(worded[1])
     worded = _IN_CHINESE.search(text)
     return float(worded[1]) * _CHINESE_UNITS[worded[2]] if worded is not None else None
 
@@ -101,6 +106,9 @@ def retry_after(value: str | None) -> float | None:
     """Return the seconds in a Retry-After header, which has a number or a moment. None if it is missing or invalid."""
     if not value:
         return None
+    several = [one.strip() for one in value.split(",")]
+    if len(several) > 1 and all(one.isdecimal() for one in several):  # of several proxies
+        value = max(several, key=float)
     try:
         seconds = float(value)
         return None if math.isinf(seconds) else _from_now(max(0.0, seconds))
@@ -143,10 +151,10 @@ def _longest_reset(headers: Mapping[str, str]) -> float | None:
 
 def _resets(headers: Mapping[str, str]) -> Iterator[tuple[float, str]]:
     """Yield the seconds until each limit begins anew, and what is left of it: nothing, if that is not told, but for one
-    of a day, which seldom is the one that counts."""
+    that seldom counts."""
     for name in _RESETS:
         if (seconds := _until(headers.get(name))) is not None:
-            unknown = "" if name.endswith(_OF_A_DAY) else "0"
+            unknown = "" if name.endswith(_SELDOM) else "0"
             yield seconds, headers.get(name.replace("reset", "remaining"), unknown)
 
 

@@ -22,7 +22,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Receive, Scope, Send
 
 from agent_common.clock import Clock
-from agent_common.completions import with_cost
+from agent_common.completions import with_answer, with_cost
 from agent_common.json_reader import JsonLimits, JsonRefused, read_json, run_by_size
 from agent_common.net import HostPatterns, ShareCounter
 from agent_common.protocol import Usage
@@ -277,6 +277,10 @@ def _record(
     answered = outcome.http_status is not None and outcome.http_status < 300
     if usage is None and (answered or outcome.status == "client_gone"):
         usage, estimated = _estimate(order.size, attempt.model, _estimated_output(order, attempt, relay)), True
+    elif usage is not None and attempt.call.streamed:
+        counted = with_answer(usage, relay.tokens)
+        if counted is not usage:
+            usage, estimated = with_cost(counted, attempt.model.pricing, reported=False), True
     return CallRecord(
         request_id=order.request_id,
         origin=order.origin,

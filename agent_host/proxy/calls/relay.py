@@ -13,6 +13,7 @@ from starlette.types import Message, Send
 
 from agent_common.completions import (
     FAILED,
+    SHOULD_RETRY,
     DocumentEnd,
     ErrorReport,
     EventSplitter,
@@ -40,7 +41,7 @@ from .fallbacks import Attempt
 from .usage import find_usage, priced_usage, set_cost
 from .usage_filter import TOKEN, UsageFilter
 
-_PASSED_HEADERS = frozenset({"retry-after", "retry-after-ms"})
+_PASSED_HEADERS = frozenset({"retry-after", "retry-after-ms", SHOULD_RETRY})
 _MOST_ANSWERED = 64 * 1024 * 1024
 _ERROR_LIMITS = JsonLimits(max_bytes=INLINE_BYTES)
 _LASTING = frozenset((

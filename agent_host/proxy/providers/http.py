@@ -109,8 +109,12 @@ async def read_answer(
 
 
 def refuses_key(status: int, headers: Mapping[str, str], body: bytes) -> bool:
-    """Whether an answer says that the key is wrong. A 400 or 403 may also be about what was asked."""
-    return status == 401 or (status in (400, 403) and from_response(status, headers, body).code == "model_auth")
+    """Whether an answer says that the key is wrong. A 400 or 403 may also be about what was asked, and a 401 about what
+    the account has used."""
+    if status not in (400, 401, 403):
+        return False
+    code = from_response(status, headers, body).code
+    return code == "model_auth" or (status == 401 and code != "model_quota")
 
 
 _ASKED_BY_UP = {"OPENAI_API_KEY": "openai-compatible", "ANTHROPIC_API_KEY": "anthropic"}

@@ -287,6 +287,18 @@ def test_usage_that_an_answer_lacks_is_estimated(agent: httpx.Client, provider: 
     assert (row["usage"]["input"] > 0, row["usage"]["output"]) == (True, 3)
 
 
+@pytest.mark.parametrize(("words", "estimated"), [(200, True), (3, False)])
+def test_an_answer_of_which_no_token_is_reported_is_estimated(
+    agent: httpx.Client, provider: ScriptedProvider, host: Host, words: int, estimated: bool
+) -> None:
+    nothing = {"prompt_tokens": 9000, "completion_tokens": 0, "total_tokens": 9000}
+    provider.script.replace([Say("word " * words, usage=nothing)])
+    agent.post(CHAT, json=said("hi", stream=True))
+    row = host.recent(limit=1)[0]
+    assert (row["usage"]["input"], row["estimated"]) == (9000, estimated)
+    assert (row["usage"]["output"] >= words) == estimated
+
+
 # ---------------------------------------------------------------- half-way
 
 

@@ -42,6 +42,40 @@ class Thinking:
         yield TEXT
 
 
+class Refusing:
+    """A provider that answers with an error and these headers."""
+
+    def __init__(self, headers: dict[str, str]) -> None:
+        self._headers = headers
+
+    @asynccontextmanager
+    async def call(self, call: ProviderCall) -> AsyncGenerator[ProviderAnswer]:
+        yield ProviderAnswer(503, self._headers, self._body())
+
+    async def close(self) -> None:
+        pass
+
+    async def _body(self) -> AsyncIterator[bytes]:
+        yield b'{"error": {"message": "no", "type": "api_error"}}'
+
+
+@pytest.mark.parametrize("header", ["x-should-retry", "retry-after", "retry-after-ms"])
+@pytest.mark.parametrize("replaceable", [True, False])
+async def test_whether_and_when_to_ask_again_is_passed_on_and_keeps_nobody_from_a_fallback(
+    header: str, replaceable: bool
+) -> None:
+    async def send(message: Message) -> None:
+        raise AssertionError(message)
+
+    relay = Relay(send, "1", HeldAnswers(ShareCounter(1024), "writer"))
+    attempt = Attempt(CatalogModel("busy", "one", "busy"), CALL, hide_usage=False)
+    relay.begin(attempt, None, replaceable=replaceable)
+    value = "false" if header == "x-should-retry" else "1"
+    begun, *_ = await relay.forward(Refusing({header: value}), CALL, lambda refusal: None)
+    assert (header.encode(), value.encode()) in begun["headers"]
+    assert relay.may_be_replaced == replaceable
+
+
 @pytest.mark.parametrize("longest", [0.0, 0.2])
 async def test_a_model_that_is_alive_but_says_nothing_is_not_held_back_for_ever(longest: float) -> None:
     sent, got = list[Message](), anyio.Event()

@@ -159,5 +159,25 @@ def test_all_dialects_of_cached_tokens_are_read() -> None:
     for report in (
         {"prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30}},
         {"prompt_tokens": 100, "prompt_cache_hit_tokens": 60, "cache_creation_input_tokens": 30},
+        {"prompt_tokens": 100, "num_cached_tokens": 60, "cache_write_tokens": 30},
+        {
+            "prompt_tokens": 100,
+            "prompt_tokens_details": {
+                "cached_tokens": 60,
+                "cache_creation": {"ephemeral_5m_input_tokens": 30},
+                "cache_creation_input_tokens": 30,
+            },
+        },
+        {"prompt_tokens": 100, "prompt_tokens_details": {"cache_read_input_tokens": 60, "cache_write_tokens": 30}},
+        {
+            "prompt_tokens": 100,
+            "prompt_cache_hit_tokens": 60,
+            "cache_creation": {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 10, "type": "odd"},
+        },
+        {
+            "prompt_tokens": 100,
+            "prompt_tokens_details": {"cached_tokens": 0},
+            "input_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30},
+        },
     ):
         assert read_usage(report) == Usage(input=10, cache_read=60, cache_write=30)

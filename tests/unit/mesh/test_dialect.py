@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from pydantic_core import to_json
 
 from agent_common.profiles import accepted_messages
 from agent_common.protocol import Profile
@@ -235,6 +236,40 @@ def test_the_order_of_roles_that_strict_models_take() -> None:
     ]
     (joined,) = accepted_messages(pictures, Profile(two_users=False))
     assert json.loads(joined)["content"] == [{"type": "text", "text": "see"}, image]
+
+
+def test_a_model_without_a_system_role_reads_it_before_the_first_message_of_the_user() -> None:
+    view = view_of(called(notices=["last step"]))
+    system, user, *rest = sent(view)
+    first, *others = sent(view, system_role=False)
+    assert first == {"role": "user", "content": f"{system['content']}\n\n{user['content']}"}
+    assert others == rest
+    developer = [b'{"role":"developer","content":"be kind"}', b'{"role":"user","content":"hello"}']
+    (joined,) = accepted_messages(developer, Profile(system_role=False))
+    assert json.loads(joined) == {"role": "user", "content": "be kind\n\nhello"}
+    (alone,) = accepted_messages(
+        [b'{"role":"system","content":"say {\\"role\\":\\"system\\""}'], Profile(system_role=False)
+    )
+    assert json.loads(alone) == {"role": "user", "content": 'say {"role":"system"'}
+
+
+@pytest.mark.parametrize("order", ["abc", "cab", "ab", "abcx"])
+def test_a_model_that_takes_one_call_at_a_time_gets_each_with_its_result(order: str) -> None:
+    calls = [{"id": name, "type": "function", "function": {"name": "read", "arguments": "{}"}} for name in "abc"]
+    said: dict[str, Any] = {"role": "assistant", "content": "I look.", "tool_calls": calls, "reasoning": "hm"}
+    results = [{"role": "tool", "tool_call_id": name, "content": f"of {name}"} for name in order]
+    user = {"role": "user", "content": "go on"}
+    given = [to_json(message) for message in (user, said, *results, user)]
+    first, *split, last = (json.loads(one) for one in accepted_messages(given, Profile(several_calls=False)))
+    assert first == last == user
+    assert [[call["id"] for call in one["tool_calls"]] for one in split if "tool_calls" in one] == [["a"], ["b"], ["c"]]
+    assert [one["tool_call_id"] for one in split if one["role"] == "tool"] == sorted(order)
+    assert split[0] == said | {"tool_calls": calls[:1]}
+    assert split[2] == {"role": "assistant", "content": None, "tool_calls": calls[1:2]}
+    for at, message in enumerate(split):
+        if message["role"] == "tool" and message["tool_call_id"] != "x":
+            assert split[at - 1]["tool_calls"][0]["id"] == message["tool_call_id"]
+    assert accepted_messages(given, Profile()) is given
 
 
 def test_null_beside_calls_is_an_empty_text_where_it_is_refused() -> None:

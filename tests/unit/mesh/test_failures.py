@@ -79,6 +79,7 @@ def test_a_prompt_that_is_too_long_is_told_in_many_ways(text: str) -> None:
         "Total message token length exceed model limit (32768 tokens).",
         "Cannot truncate prompt with n_keep (5000) >= n_ctx (4096)",
         "AiError: Request too large",
+        "Exceeded limit on max bytes to request body : 6291456",
         "Invalid request: number of tokens in messages exceeds model limit",
         "The prompt length 5000 exceeds max_input_len 4096",
         "prompt tokens exceeds limit, prompt tokens:9000 max:8192",
@@ -154,6 +155,9 @@ def test_a_page_about_rates_that_is_named_beside_a_prompt_that_is_too_long_chang
         "temperature must be at least 0, got -1. max_tokens is 50",
         "messages.0.content.1.image.source: image exceeds 5 MB maximum",
         "input image size is too large",
+        "Exceeded limit on max bytes per data-uri item : 10485760",
+        "Too many images in the messages: 1000 > 256 limit",
+        "max_tokens exceeds the maximum: 9000",
         "Too many images in request: the messages have more than the maximum of 10 images",
         "The number of function declarations in the context exceeds the limit of 128",
     ],
@@ -254,11 +258,29 @@ def test_a_model_that_is_overloaded_is_not_being_loaded(said: str) -> None:
         ("No endpoints found that support tool use.", False),
         ("No allowed providers are available for the selected model.", False),
         ("Item with id 'rs_1' not found. Items are not persisted when store is false.", False),
+        ("This is not a chat model and thus not supported in the v1/chat/completions endpoint.", False),
+        ("This model is only supported in v1/responses and not in v1/chat/completions.", False),
+        ("Model use case details have not been submitted for this account.", False),
     ],
 )
 def test_a_wrong_base_url_is_suspected_only_where_it_may_be_the_cause(text: str, hint: bool) -> None:
     error = from_response(404, {}, to_json({"error": {"message": text}}))
     assert (error.code, "base URL" in error.message) == ("model_config", hint)
+
+
+@pytest.mark.parametrize("status", [400, 404])
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("This model is only supported in v1/responses and not in v1/chat/completions.", True),
+        ("The model is only available in the v1/responses endpoint", True),
+        ("Please use the Responses API for this model", True),
+        ("Item with id 'rs_1' not found. See v1/responses.", False),
+    ],
+)
+def test_a_model_of_the_responses_api_is_told_with_the_line_for_the_catalog(text: str, status: int, hint: bool) -> None:
+    error = from_response(status, {}, to_json({"error": {"message": text, "type": "invalid_request_error"}}))
+    assert (error.code, "api: responses" in error.message) == ("model_config", hint)
 
 
 def test_an_error_is_what_it_is() -> None:
@@ -349,6 +371,16 @@ ALL_CREDITS = "Your team has either used all available credits or reached its mo
         (400, told("no", code="censorship_blocked"), "content_refused", False),
         (451, b"", "content_refused", False),
         (400, told("no", code="cyber_policy_violation"), "content_refused", False),
+        *(
+            (status, told("This request is not allowed.", code=code), "content_refused", False)
+            for code in ("cyber_policy", "bio_policy", "cyber_policy_violation")
+            for status in (400, 403, 429, 500, 502)
+        ),
+        (400, told("no", code="image_content_policy_violation"), "content_refused", False),
+        (400, told("This request has been flagged for potentially high-risk activity."), "content_refused", False),
+        (400, told("The prompt has been flagged"), "content_refused", False),
+        (403, told("Your account has been flagged"), "model_auth", False),
+        (502, told("no", code="content_filter"), "model_unavailable", True),
         (400, told("The prompt was blocked by safety settings"), "content_refused", False),
         (400, told("may be harmful content"), "content_refused", False),
         (403, told("Request blocked by guardrail"), "content_refused", False),
@@ -378,6 +410,19 @@ ALL_CREDITS = "Your team has either used all available credits or reached its mo
         (403, told("no", code="unsupported_country_region_territory"), "model_config", False),
         (403, told("The model is not available in your region.", type="permission_error"), "model_config", False),
         (400, told("User location is not supported for the API use."), "model_config", False),
+        (403, b"error code: 1010", "model_config", False),
+        (403, b"<!DOCTYPE html><title>Attention Required! | Cloudflare</title>", "model_config", False),
+        (403, b"<html><h1>Sorry, you have been blocked</h1>", "model_config", False),
+        (403, b"<!DOCTYPE html><title>Just a moment...</title>", "model_config", False),
+        (403, told("Access denied. Please check your network settings."), "model_config", False),
+        (403, told("Access denied"), "model_auth", False),
+        (401, b"error code: 1010", "model_auth", False),
+        *(
+            (status, told(f"The model 'x' has {words}"), "unknown_model", False)
+            for status in (400, 404, 410)
+            for words in ("reached its end of life on 2026-05-01", "reached end-of-life", "been retired")
+        ),
+        (410, b"gone", "model_config", False),
         (403, told("Access denied due to Virtual Network/Firewall rules."), "model_config", False),
         (403, told("You have exceeded your rate limit"), "model_rate_limited", True),
         (403, told("This key may not be used. See https://a.example/rate-limits"), "model_auth", False),
@@ -430,6 +475,13 @@ def test_an_error_is_told_by_all_that_it_says(status: int, body: object, code: s
         ({"code": 502, "message": "upstream"}, "model_unavailable", True),
         ({"type": "invalid_request_error", "message": "bad"}, "model_config", False),
         ({"code": "InvalidParameter", "message": "bad"}, "model_config", False),
+        *(({"code": code, "message": "no"}, "model_config", False) for code in ("invalid_prompt", "invalid_image_url")),
+        *(
+            ({"code": code, "message": "no"}, "model_config", False)
+            for code in ("unsupported_value", "image_too_small")
+        ),
+        ({"code": "failed_to_download_image", "message": "no"}, "model_unavailable", True),
+        ({"code": "bio_policy", "message": "no"}, "content_refused", False),
         ({"type": "overloaded_error", "message": "Overloaded"}, "model_unavailable", True),
         ({"base_resp": {"status_code": 1002, "status_msg": "rate limit"}}, "model_rate_limited", True),
         ({"base_resp": {"status_code": 1039, "status_msg": "token limit per minute"}}, "model_rate_limited", True),
@@ -517,6 +569,36 @@ def test_an_answer_that_only_says_what_went_wrong_is_an_error(member: str) -> No
 
 
 @pytest.mark.parametrize(
+    "event",
+    [
+        {"code": 0, "message": "Success", "sid": "x", "choices": [], "usage": {"total_tokens": 3}},
+        {"code": 200, "msg": "ok", "choices": []},
+        {"code": "0", "message": "Success"},
+        {"status": "success", "message": "done"},
+        {"message": "ok", "success": True},
+    ],
+)
+def test_an_envelope_that_says_that_all_is_well_is_no_error(event: dict[str, Any]) -> None:
+    assert error_in(event) is None
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"code": 10013, "message": "the input is refused"},
+        {"code": 0, "status": 500, "message": "failed"},
+        {"code": None, "message": "failed"},
+        {"status": False, "message": "failed"},
+        {"success": False, "message": "failed"},
+        {"success": True, "error": {"message": "failed"}},
+        {"message": "failed"},
+    ],
+)
+def test_any_other_envelope_of_words_is_one(event: dict[str, Any]) -> None:
+    assert error_in(event) is not None
+
+
+@pytest.mark.parametrize(
     ("headers", "body", "seconds"),
     [
         ({"retry-after-ms": "1500"}, {}, 1.5),
@@ -579,6 +661,21 @@ def test_an_answer_that_only_says_what_went_wrong_is_an_error(member: str) -> No
         ({}, {"error": {"message": "Provider returned error", "metadata": {"raw": "limited, try again in 8s"}}}, 8),
         ({}, {"error": {"message": "m"}, "parameters": {"retry_after": 12}}, 12),
         ({}, {"error": {"message": "the connection was reset after 30s"}}, None),
+        ({}, {"error": {"message": "Your limit will be reset in 12 seconds"}}, 12),
+        ({}, {"error": {"message": "try again in 1 minute and 30 seconds"}}, 90),
+        ({}, {"error": {"message": "try again in 1 hour, 2 minutes and 3 seconds."}}, 3723),
+        ({}, {"error": {"message": "Try again in 3 days 4 hours"}}, 273_600),
+        ({}, {"error": {"message": "Try again in 1d2h"}}, 93_600),
+        ({}, {"error": {"message": "try again in 2 days"}}, 172_800),
+        ({}, {"error": {"message": "Please try again after 00:05:00"}}, 300),
+        ({}, {"error": {"message": "try again in 5 dozen years"}}, None),
+        ({}, {"error": {"message": "Rate limited. Retry after 00:05:00"}}, 300),
+        ({}, {"error": {"message": "Try again after 10:30:00 UTC"}}, None),
+        ({"retry-after": "1d2h"}, {}, 93_600),
+        ({"retry-after": "12, 12"}, {}, 12),
+        ({"retry-after": "12, 30"}, {}, 30),
+        ({"retry-after": "soon, 30"}, {}, None),
+        ({"anthropic-ratelimit-unified-reset": "12"}, {}, 12),
     ],
 )
 def test_how_long_to_wait_may_stand_anywhere(headers: dict[str, str], body: object, seconds: float | None) -> None:

@@ -150,6 +150,40 @@ async def test_attempts_are_counted(step: Step) -> None:
     assert caught.value.transient
 
 
+@pytest.mark.parametrize("soon", [0, "0.01", "Wed, 21 Oct 2015 07:28:00 GMT"])
+async def test_a_provider_that_says_at_once_again_and_again_is_given_time(soon: float | str) -> None:
+    found = await events(*[Fail(429, retry_after=soon)] * 3, Say("at last"), attempts=4)
+    first, second, third = (event.delay for event in found if isinstance(event, Retrying))
+    assert max(first, second) < 0.3
+    assert 0.9 < third <= 3.1
+
+
+def told_to(status: int, again: str) -> Raw:
+    error = json.dumps({"error": {"message": "no"}})
+    return Raw((error,), status, {"content-type": "application/json", "x-should-retry": again, "retry-after": "0"})
+
+
+@pytest.mark.parametrize("status", [429, 503, 529])
+async def test_a_provider_may_say_that_no_attempt_helps(status: int) -> None:
+    with pytest.raises(ModelError) as caught:
+        await events(told_to(status, "false"), Say("never"), attempts=4)
+    assert not caught.value.transient
+
+
+@pytest.mark.parametrize("status", [400, 404, 501])
+async def test_a_provider_may_say_that_another_attempt_helps(status: int) -> None:
+    assert completion(await events(told_to(status, "true"), Say("ok"), attempts=2)).stop_reason == "stop"
+    with pytest.raises(ModelError, match=str(status)):
+        await events(*[told_to(status, "true")] * 2, attempts=2)
+
+
+@pytest.mark.parametrize("status", [401, 402, 403])
+async def test_what_concerns_the_account_is_never_asked_again(status: int) -> None:
+    with pytest.raises(ModelError) as caught:
+        await events(told_to(status, "true"), Say("never"), attempts=2)
+    assert not caught.value.transient
+
+
 async def test_a_request_may_say_how_often_it_is_tried() -> None:
     fail = Fail(500, retry_after=0)
     with ScriptedProvider([fail, fail, fail, Say("too late")]) as provider:
@@ -240,6 +274,26 @@ async def test_a_provider_that_reports_no_usage_is_estimated() -> None:
     assert usage.output == 2
     assert usage.input > 20
     assert usage.cost_usd is None
+
+
+THOUGHTS: dict[str, int] = {"reasoning_tokens": 0}
+NOTHING: dict[str, Any] = {"prompt_tokens": 9000, "completion_tokens": 0, "completion_tokens_details": THOUGHTS}
+
+
+@pytest.mark.parametrize(
+    ("say", "output"),
+    [
+        (Say("Hello", reasoning="x" * 20_000, usage=NOTHING), 5001),
+        (Say("word " * 200, usage=NOTHING), 250),
+        (Say(calls=(Call("write", {"text": "x" * 400}),), usage=NOTHING), 100),
+        (Say("Hello", usage=NOTHING), 0),
+        (Say("word " * 200, usage=NOTHING | {"completion_tokens": 1}), 1),
+    ],
+)
+async def test_a_long_answer_of_which_no_token_is_reported_is_estimated(say: Say, output: int) -> None:
+    found = completion(await events(say))
+    assert (found.usage.input, found.usage.reasoning, found.usage_reported) == (9000, 0, True)
+    assert output <= found.usage.output <= output * 1.1
 
 
 async def test_any_status_of_success_is_one() -> None:

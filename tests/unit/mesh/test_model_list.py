@@ -24,6 +24,7 @@ PRICED = {"id": "a", "context_limit": 9000, "pricing": {"input": 1, "output": 2}
         (["a", {"slug": "b", "name": "B"}, {"model_name": "c"}], [ModelCard(id=name) for name in "abc"]),
         ({"models": [{"id": "a"}], "data": []}, [ModelCard(id="a")]),
         ({"object": "list", "data": None}, []),
+        ({"result": [{"id": "a"}], "success": True}, [ModelCard(id="a")]),
         ([{"id": "a", "context_length": 32768}, {"object": "model"}], [ModelCard(id="a", context_limit=32768)]),
         ([{"id": "a", "max_model_len": 8192, "pricing": {"input": "0.1"}}], [ModelCard(id="a", context_limit=8192)]),
         ({"models": [{"name": "a", "context_window": "big"}]}, [ModelCard(id="a")]),
@@ -49,6 +50,12 @@ async def test_a_list_in_any_shape(body: Any, cards: list[ModelCard]) -> None:
         {"context_limit": 8192, "context_length": 9000},
         {"context_length": True, "max_model_len": 8192},
         {"context_length": "9" * 40, "max_model_len": 8192},
+        {"context_size": 8192},
+        {"contextWindow": 8192},
+        {"limit": {"context": 8192, "output": 512}},
+        {"context_length": 131072, "top_provider": {"context_length": 8192}},
+        {"providers": [{"context_length": 131072}, {"context_length": 8192}, {"provider": "odd"}, None]},
+        {"context_length": 8192, "providers": [{"context_length": 131072}]},
     ],
 )
 async def test_a_window_under_any_name(members: dict[str, Any]) -> None:
@@ -59,6 +66,7 @@ async def test_a_window_under_any_name(members: dict[str, Any]) -> None:
 
 async def test_the_longest_answer_under_any_name() -> None:
     entries = [{"id": "a", "top_provider": {"max_completion_tokens": 512}}, {"id": "a", "max_output_tokens": "512"}]
+    entries += [{"id": "a", "max_output_length": 512}, {"id": "a", "limit": {"context": 8192, "output": 512}}]
     for entry in entries:
         [card] = await cards_of(Raw((json.dumps([entry]),), headers={"content-type": "application/json"}))
         assert card.max_output_tokens == 512

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from agent_common.completions import from_response
+from agent_common.completions import from_response, read_error_body
 from agent_common.json_reader import JsonLimits, read_json
 
 from ....errors import ProviderFailed
@@ -27,7 +27,6 @@ _STATUSES = {
     "overloaded_error": 529,
 }
 _OF_THE_KEY = ("authentication_error", "permission_error")
-_MOST_WORDS = 2000
 _BODY_LIMITS = JsonLimits(max_bytes=256 * 1024, max_values=2000, refuse_ambiguous=False)
 
 
@@ -38,7 +37,7 @@ def openai_error_body(status: int, body: bytes) -> bytes:
         error = as_object(as_object(read_json(body, _BODY_LIMITS)).get("error"))
     except ValueError:
         error = {}
-    message = str(error.get("message") or body[:_MOST_WORDS].decode("utf-8", "replace") or f"HTTP {status}")
+    message = str(error.get("message") or (read_error_body(body).message if body else f"HTTP {status}"))
     kind = str(error.get("type") or "api_error")
     meant = OPENAI_CODES.get(from_response(status, {}, body).code)
     code = _code(kind, message) or meant or str(error.get("code") or kind)

@@ -19,6 +19,7 @@ import httpx2
 import structlog
 from pydantic_core import to_json
 
+from agent_common.completions import SHOULD_RETRY, from_response
 from agent_common.json_reader import run_by_size
 
 from ....errors import ProviderFailed
@@ -146,7 +147,7 @@ class AnthropicProvider:
             if refuses_key(status, response.headers, content):
                 raise key_refused(self._spec, status, content)
             body = _once(openai_error_body(status, content))
-            return ProviderAnswer(status, _passed(response), body, self._spec.api_key)
+            return ProviderAnswer(status, _passed(response, content), body, self._spec.api_key)
         if streamed and await is_stream(response):
             return ProviderAnswer(status, {"content-type": "text/event-stream"}, self._chunks(response))
         completion = to_completion(await read_answer(response, "content", failure), _now())
@@ -184,9 +185,12 @@ def _read_event(text: bytes) -> dict[str, Any]:
     return {"type": "message_stop"} if event is None else event  # the end of a stream of OpenAI's
 
 
-def _passed(response: httpx2.Response) -> dict[str, str]:
-    """Return the headers of an error that say when to try again. The others describe a body that was converted."""
-    return {name: value for name, value in response.headers.items() if name.startswith("retry-after")}
+def _passed(response: httpx2.Response, content: bytes) -> dict[str, str]:
+    """Return the headers of an error that say whether and when to try again, wherever the provider has said when. The
+    others describe a body that was converted."""
+    told = response.headers.get(SHOULD_RETRY)
+    wait = from_response(response.status_code, response.headers, content).retry_after
+    return ({SHOULD_RETRY: told} if told else {}) | ({} if wait is None else {"retry-after": f"{wait:g}"})
 
 
 async def _once(body: bytes) -> AsyncIterator[bytes]:

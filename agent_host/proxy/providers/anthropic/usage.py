@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from agent_common.completions import cache_written, token_count
+
 from ...json_access import as_object
 
 STOP_REASONS = {
@@ -27,9 +29,10 @@ def finish_reason(stop_reason: object, *, called: bool) -> str:
 
 def openai_usage(usage: Mapping[str, Any]) -> dict[str, Any]:
     """Return OpenAI's `usage` object: cached tokens are part of the prompt, thinking is part of the completion."""
-    read, written = _count(usage, "cache_read_input_tokens"), _count(usage, "cache_creation_input_tokens")
-    prompt, completion = _count(usage, "input_tokens") + read + written, _count(usage, "output_tokens")
-    thinking = min(_count(as_object(usage.get("output_tokens_details")), "thinking_tokens"), completion)
+    read, written = token_count(usage.get("cache_read_input_tokens")), cache_written(usage)
+    prompt = token_count(usage.get("input_tokens")) + read + written
+    completion = token_count(usage.get("output_tokens"))
+    thinking = min(token_count(as_object(usage.get("output_tokens_details")).get("thinking_tokens")), completion)
     return {
         "prompt_tokens": prompt,
         "completion_tokens": completion,
@@ -37,8 +40,3 @@ def openai_usage(usage: Mapping[str, Any]) -> dict[str, Any]:
         "prompt_tokens_details": {"cached_tokens": read, "cache_write_tokens": written},
         "completion_tokens_details": {"reasoning_tokens": thinking},
     }
-
-
-def _count(usage: Mapping[str, Any], name: str) -> int:
-    value = usage.get(name)
-    return value if type(value) is int and value > 0 else 0

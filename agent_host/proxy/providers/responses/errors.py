@@ -5,12 +5,18 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from agent_common.completions import ErrorReport
+from agent_common.completions import ErrorReport, from_event
 
 from ....errors import ProviderFailed
 from ...json_access import as_object
 
-_STATUSES = {"rate_limit_exceeded": 429, "invalid_prompt": 400, "context_length_exceeded": 400, "server_error": 502}
+_STATUSES = {
+    "model_rate_limited": 429,
+    "model_quota": 429,
+    "unknown_model": 404,
+    **dict.fromkeys(("content_refused", "context_overflow", "model_config"), 400),
+}
+"""What an error means -> the status that it would have had in the place of an answer."""
 _LESSONS = (
     ("include", re.compile(r"encrypted content is not supported|\binclude\b", re.IGNORECASE)),
     ("summary", re.compile(r"reasoning summar(?:y|ies)|reasoning\.summary", re.IGNORECASE)),
@@ -23,7 +29,7 @@ def failure(event: dict[str, Any]) -> ProviderFailed:
     about = as_object(response.get("error")) or as_object(event.get("error")) or event
     code = str(about.get("code") or about.get("type") or "provider_error")
     error = ProviderFailed(str(about.get("message") or "the provider ended its answer with an error"), code=code)
-    error.status = _STATUSES.get(code, 502)
+    error.status = _STATUSES.get(from_event(about).code, error.status)
     return error
 
 

@@ -19,7 +19,7 @@ import httpx2
 import structlog
 from pydantic_core import to_json
 
-from agent_common.completions import read_error_body
+from agent_common.completions import SHOULD_RETRY, read_error_body
 from agent_common.json_reader import run_by_size
 
 from ....errors import ProviderFailed
@@ -160,7 +160,7 @@ class ResponsesProvider:
         raise ProviderFailed(f"the provider {self._spec.name!r} broke off its answer", code="provider_dropped")
 
 
-_PASSED = ("retry-after", "retry-after-ms", "content-type")
+_PASSED = ("retry-after", "retry-after-ms", SHOULD_RETRY, "content-type")
 
 
 def _is_limit(name: str) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from agent_common.completions import read_usage
+
 from ...json_access import as_object
 
 _INCOMPLETE = {"max_output_tokens": "length", "content_filter": "content_filter"}
@@ -20,20 +22,13 @@ def finish_reason(response: dict[str, Any], *, called: bool, cut: bool = False) 
 
 
 def openai_usage(usage: dict[str, Any]) -> dict[str, Any]:
-    """Return the `usage` of a chat completion, with the same counts under its names."""
-    read, generated = as_object(usage.get("input_tokens_details")), as_object(usage.get("output_tokens_details"))
+    """Return the `usage` of a chat completion with the same counts, under whichever names they came."""
+    read = read_usage(usage)
+    prompt, completion = read.input + read.cache_read + read.cache_write, read.output + read.reasoning
     return {
-        "prompt_tokens": _count(usage, "input_tokens"),
-        "completion_tokens": _count(usage, "output_tokens"),
-        "total_tokens": _count(usage, "total_tokens"),
-        "prompt_tokens_details": {
-            "cached_tokens": _count(read, "cached_tokens"),
-            "cache_write_tokens": _count(read, "cache_write_tokens"),
-        },
-        "completion_tokens_details": {"reasoning_tokens": _count(generated, "reasoning_tokens")},
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+        "prompt_tokens_details": {"cached_tokens": read.cache_read, "cache_write_tokens": read.cache_write},
+        "completion_tokens_details": {"reasoning_tokens": read.reasoning},
     }
-
-
-def _count(counts: dict[str, Any], name: str) -> int:
-    value = counts.get(name)
-    return value if type(value) is int and value > 0 else 0

@@ -165,6 +165,19 @@ SAID: tuple[tuple[str, int | None, int | None], ...] = (
     ("The sum of prompt length (5000), query length (0) should not exceed max_num_tokens (4096)", 4_096, 5_000),
     ("Prompt length (5000) exceeds maximum input length (4096).", 4_096, 5_000),
     ("Request body too large for large-2 model. Max size: 8000 tokens.", 8_000, None),  # GitHub, with 413
+    ("The prompt is too long: 163843, model maximum context length: 163839", 163_839, 163_843),  # Fireworks
+    (
+        "too many tokens: size limit exceeded by 11326 tokens. Try using shorter or fewer inputs. The limit for this "
+        "model is 128000 tokens.",
+        128_000,
+        None,
+    ),  # Cohere
+    ("Reached context length of 4096 tokens, but this model does not support context overflow", 4_096, None),
+    ("Input token count (1200000) exceeds the maximum: 1048576", 1_048_576, 1_200_000),
+    ("The input length 5000 exceeds maximum input length 4096", 4_096, 5_000),
+    ("The max context length is 131072, but got 140000", 131_072, 140_000),
+    ("Input 140000 tokens > 131072 limit", 131_072, 140_000),
+    ("total tokens 140000 exceed model max 131072", 131_072, 140_000),
 )
 
 
@@ -203,6 +216,9 @@ def test_a_total_that_contains_the_reply_says_so(text: str, limit: int, total: i
         "You exceeded your current quota, limit of 100000 tokens",
         "Too many tokens per day, please wait before trying again.",
         "Max size: 8000 bytes",
+        "Exceeded limit on max bytes to request body : 6291456",
+        "Too many images in the messages: 1000 > 256 images",
+        "tools must be at most 300, but got 400",
         # Nonsense.
         "This model's maximum context length is 7 tokens.",
         "prompt is too long: 0 tokens > 99999999999 maximum",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
 import httpx2
@@ -451,6 +451,54 @@ async def test_errors_have_openais_shape(
         assert (passed.code, passed.transient) == (direct.code, direct.transient)
     if isinstance(step, Raw):
         assert "compresses its answer as br" in reply["error"]["message"]
+
+
+async def headers_of(provider: AnthropicProvider) -> Mapping[str, str]:
+    async with provider.call(ProviderCall("chat", to_json({"model": NEW, "messages": [USER]}), model=NEW)) as answer:
+        return answer.headers
+
+
+@pytest.mark.parametrize(
+    ("headers", "error"),
+    [
+        ({"retry-after": "12"}, {}),
+        ({"retry-after-ms": "12000"}, {}),
+        ({"x-retry-after": "12"}, {}),
+        ({"x-ratelimit-reset": "12"}, {}),
+        ({"anthropic-ratelimit-tokens-reset": "12", "anthropic-ratelimit-tokens-remaining": "0"}, {}),
+        ({}, {"retry_after": 12}),
+        ({}, {"resets_in_seconds": 12}),
+        ({}, {"message": "Please try again in 12 seconds"}),
+    ],
+)
+async def test_how_long_to_wait_reaches_the_agent_wherever_it_stands(
+    api: FakeAnthropic, provider: AnthropicProvider, headers: dict[str, str], error: Message
+) -> None:
+    body = {"type": "error", "error": {"type": "rate_limit_error", "message": "slow", **error}}
+    api.script.append(Raw((json.dumps(body),), 429, headers))
+    assert from_response(429, await headers_of(provider), b"").retry_after == 12
+
+
+@pytest.mark.parametrize("told", ["true", "false"])
+async def test_whether_to_ask_again_is_passed_on(api: FakeAnthropic, provider: AnthropicProvider, told: str) -> None:
+    api.script.append(Raw(("{}",), 529, {"x-should-retry": told}))
+    assert (await headers_of(provider)) == {"x-should-retry": told}
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"code": 429, "msg": "too fast"}, "too fast"),
+        ({"detail": "bad"}, "bad"),
+        ([{"error": {"code": 400, "message": "odd", "status": "INVALID_ARGUMENT"}}], "odd"),
+        ({"error": "plain words"}, "plain words"),
+    ],
+)
+async def test_words_of_an_error_in_any_shape(
+    api: FakeAnthropic, provider: AnthropicProvider, body: Any, message: str
+) -> None:
+    api.script.append(Fail(400, body=json.dumps(body)))
+    assert (await ask(provider, USER))[2]["error"]["message"] == message
 
 
 FAULT = 'event: error\ndata: {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}\n\n'

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pydantic_core import to_json
 
+from agent_common.completions import from_event, from_response
 from agent_host.errors import ProviderFailed
 from agent_host.proxy.catalog.catalog import ProviderSpec
 from agent_host.proxy.providers import ProviderCall
@@ -265,6 +266,16 @@ async def test_a_refusal_that_stays_without_what_it_names_teaches_nothing(
     assert [rule(asked.json) for asked in api.completions] == [True, False, True]
 
 
+@pytest.mark.parametrize("header", ["x-should-retry", "retry-after-ms", "x-ratelimit-reset"])
+async def test_headers_of_an_error_that_say_whether_and_when_to_ask_again(
+    api: FakeResponses, provider: ResponsesProvider, header: str
+) -> None:
+    api.script.append(Raw(("{}",), 429, {header: "12"}))
+    call = ProviderCall("chat", to_json({"model": MODEL, "messages": [USER]}), model=MODEL)
+    async with provider.call(call) as answer:
+        assert answer.headers[header] == "12"
+
+
 async def test_errors_keep_their_words_and_codes(api: FakeResponses, provider: ResponsesProvider) -> None:
     api.script.append(Fail(429, retry_after=7))
     call = ProviderCall("chat", to_json({"model": MODEL, "messages": [USER]}), model=MODEL)
@@ -282,14 +293,40 @@ ERROR = {"type": "error", "code": "rate_limit_exceeded", "message": "slow down",
 ERRORS = [(FAILED, "server_error", 502), (ERROR, "rate_limit_exceeded", 429)]
 
 
-@pytest.mark.parametrize(("event", "code", "status"), ERRORS)
+def failed(code: str | None, message: str = "no", **more: str) -> Message:
+    return {
+        "type": "response.failed",
+        "response": {"status": "failed", "error": {"code": code, "message": message, **more}},
+    }
+
+
+FAULTS = [
+    *((failed(code), code, 400) for code in ("cyber_policy", "bio_policy", "image_content_policy_violation")),
+    *((failed(code), code, 400) for code in ("invalid_prompt", "invalid_image_format", "unsupported_image_media_type")),
+    *((failed(code), code, 400) for code in ("image_parse_error", "image_too_large", "empty_image_file")),
+    (failed(None, type="invalid_request_error"), "invalid_request_error", 400),
+    (failed("unsupported_value"), "unsupported_value", 400),
+    (failed("odd", "Your prompt was flagged"), "odd", 400),
+    (failed("model_not_found"), "model_not_found", 404),
+    (failed("insufficient_quota"), "insufficient_quota", 429),
+    (failed("failed_to_download_image"), "failed_to_download_image", 502),
+    (failed("vector_store_timeout"), "vector_store_timeout", 502),
+    (failed("odd"), "odd", 502),
+]
+
+
+@pytest.mark.parametrize(("event", "code", "status"), [*ERRORS, *FAULTS])
 async def test_an_error_inside_a_stream_is_one(
     api: FakeResponses, provider: ResponsesProvider, event: Message, code: str, status: int
 ) -> None:
     api.script.append(Raw((f"event: {event['type']}\ndata: {json.dumps(event)}\n\n",)))
-    with pytest.raises(ProviderFailed) as failed:
+    with pytest.raises(ProviderFailed) as raised:
         await ask(provider, USER, stream=True)
-    assert (failed.value.code, failed.value.status) == (code, status)
+    error = raised.value
+    assert (error.code, error.status) == (code, status)
+    told = {"error": {"code": error.code, "message": error.message}}
+    whole, streamed = from_response(status, {}, to_json(told)), from_event(told["error"])
+    assert (whole.code, whole.transient) == (streamed.code, streamed.transient)
 
 
 @pytest.mark.parametrize(
