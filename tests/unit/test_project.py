@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import importlib
 import json
 import math
 import os
@@ -132,6 +133,20 @@ def breaches(path: Path) -> Iterator[str]:
 
 def test_packages_are_imported_by_their_public_interface() -> None:
     assert [breach for path in CALLERS for breach in breaches(path)] == []
+
+
+# ---------------------------------------------------------------- errors
+
+
+TREES = [path for path in SOURCES if path.name == "errors.py" and "├──" in path.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("name", [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in TREES])
+def test_the_tree_of_errors_has_classes_of_the_module(name: str) -> None:
+    module = importlib.import_module(name)
+    branches = re.findall(r"(?m)^.*[├└]── (\w+)(?!.*\(in `)", module.__doc__ or "")  # `(in chat)`: elsewhere
+    assert len(branches) > 2
+    assert [branch for branch in branches if not hasattr(module, branch)] == []
 
 
 # ---------------------------------------------------------------- circles
