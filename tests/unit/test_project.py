@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import functools
 import importlib
 import json
@@ -147,6 +148,38 @@ def test_the_tree_of_errors_has_classes_of_the_module(name: str) -> None:
     branches = re.findall(r"(?m)^.*[├└]── (\w+)(?!.*\(in `)", module.__doc__ or "")  # `(in chat)`: elsewhere
     assert len(branches) > 2
     assert [branch for branch in branches if not hasattr(module, branch)] == []
+
+
+RAISES = re.compile(r"[Rr]aises ((?:(?:, |,? and |,? or )?[A-Z]+[a-z]\w*)+)")
+
+
+def test_what_a_docstring_says_is_raised_is_a_class() -> None:
+    known = set(dir(builtins))
+    for path in SOURCES:
+        facts = facts_of(path)
+        known |= facts.loads | {name for name, _ in facts.names}
+        known |= {alias.name for one in facts.imports for alias in one.names}
+    found = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in SOURCES
+        for names in RAISES.findall(path.read_text(encoding="utf-8"))
+        for name in re.findall(r"[A-Z]\w+", names)
+        if name not in known
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("Raises Busy.", ["Busy"]),
+        ("It raises Busy, NotFound and Conflict.", ["Busy, NotFound and Conflict"]),
+        ("Raises Busy, NotFound, or Conflict for a task.", ["Busy, NotFound, or Conflict"]),
+        ("The operator raises AGENT_COPIES_MB.", []),
+    ],
+)
+def test_each_class_that_a_docstring_says_is_raised_is_read(text: str, names: list[str]) -> None:
+    assert RAISES.findall(text) == names
 
 
 # ---------------------------------------------------------------- circles
