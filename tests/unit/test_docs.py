@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
+import sqlite3
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from agent_common.clock import SystemClock
 from agent_runtime.api import AppState, create_app
 from agent_runtime.cli.main import settings_help
 from agent_runtime.loop import EventBus
+from agent_runtime.runtime import MIGRATIONS
 from agent_runtime.settings import PREFIX, Settings, load_settings
 from scripts import settings, tools
 
@@ -207,6 +210,18 @@ def test_the_map_of_the_code_has_every_package() -> None:
     folders = [name.removesuffix("/__init__.py") for name in tracked() if re.fullmatch(r"agent_.+/__init__\.py", name)]
     assert len(folders) > 90
     assert sorted(folder for folder in folders if "/" in folder and folder not in mapped) == []
+
+
+def test_the_map_of_the_database_has_every_table() -> None:
+    section = (DOCS / "explanation/architecture.md").read_text("utf-8").partition("\n## The database\n")[2]
+    mapped = {name for cell in re.findall(r"(?m)^\| (`\w+`[^|]*) \|", section) for name in re.findall(r"`(\w+)`", cell)}
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
+        for migration in sorted(MIGRATIONS, key=lambda one: one.number):
+            migration.apply(database)
+        named = "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type != 'shadow'"
+        tables = {name for (name,) in database.execute(named) if not name.startswith("sqlite_")}
+    assert len(tables) > 20
+    assert mapped == tables
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
