@@ -204,12 +204,14 @@ def test_the_map_of_the_code_has_every_package() -> None:
     """Also those below: `loop/turn` is a row in the section of `agent_runtime`."""
     page = (DOCS / "explanation/architecture.md").read_text("utf-8")
     mapped: set[str] = set()
-    for heading, body in re.findall(r"(?ms)^### (`agent_.*?)\n(.*?)(?=^##)", page):
-        rows = re.findall(r"(?m)^\| `([\w/]+)` \|", body)
-        mapped |= {row if row.startswith("agent_") else f"{heading.strip('`')}/{row}" for row in rows}
-    folders = [name.removesuffix("/__init__.py") for name in tracked() if re.fullmatch(r"agent_.+/__init__\.py", name)]
+    for heading, body in re.findall(r"(?ms)^### (`(?:agent_|frontends).*?)\n(.*?)(?=^##)", page):
+        cells = re.findall(r"(?m)^\| (`[\w/` ]+`) \|", body)
+        rows = [row for cell in cells for row in re.findall(r"`([\w/]+)`", cell)]
+        mapped |= {row if row.startswith(("agent_", "frontends")) else f"{heading.strip('`')}/{row}" for row in rows}
+    package = re.compile(r"((?:agent_\w+|frontends)/.+)/__init__\.py")
+    folders = [found[1] for name in tracked() if (found := package.fullmatch(name))]
     assert len(folders) > 90
-    assert sorted(folder for folder in folders if "/" in folder and folder not in mapped) == []
+    assert sorted(folder for folder in folders if folder not in mapped) == []
 
 
 def test_the_map_of_the_database_has_every_table() -> None:
