@@ -27,7 +27,7 @@ async def _admit_any_size(_: Turn) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopServices:
-    """Built once by the server, used by every entry point: HTTP, mediation, triggers and the file drop."""
+    """Built once by the server, used by every entry point: HTTP, the mediation channel, the hub, topics and files."""
 
     database: Database
     clock: Clock

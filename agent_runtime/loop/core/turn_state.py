@@ -62,7 +62,7 @@ class WorkRecorder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ExternalWork:
-    """Work from the mediation channel, the file drop or a trigger, whose sender records it."""
+    """Work from the mediation channel, the hub or a topic, whose sender records it."""
 
     source: str
     """The entry point it came through."""
