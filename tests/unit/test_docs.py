@@ -58,7 +58,10 @@ PATH = re.compile(
     r"(?:#([\w-]+))?(?![\w/*{<])"
 )
 LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]+))?\)")
-RETIRED = re.compile(r"\b[Ss]pec (?:[A-Z]{0,2}\d|section)|\(spec[ :][^)]*|\((?:[A-Z]{1,2}\d{1,2}(?:, | to |\)))+")
+RETIRED = re.compile(
+    r"\b[Ss]pec (?:[A-Z]{0,2}\d|section)|\(spec[ :][^)]*|\((?:[A-Z]{1,2}\d{1,2}(?:, | to |\)))+"
+    r"|(?<=\s)\((?:\d\.\d(?:, |\)))+"
+)
 """Ids of rules that stand in no document of the repository."""
 ELSEWHERE = re.compile(
     r"(?:SOUL|USER|MEMORY|CLAUDE|CONTEXT|CHANGELOG|report|notes|corrections)\.md"
@@ -154,6 +157,9 @@ def test_whatever_is_cited_is_there() -> None:
         ("scripts/a.py", 'x = 1\n"""No tools (spec K8)."""'),
         ("scripts/a.py", '"""One answer for each (E12)."""'),
         ("scripts/a.py", '"""Rows are copied (E1 to E8)."""'),
+        ("scripts/a.py", '"""It reconnects (2.5, 2.7)."""'),
+        ("scripts/a.py", "# the order (2.4)"),
+        ("docs/reference/a.md", "The order (2.4) holds."),
         ("scripts/a.py", '"""See agent_runtime/loop/nowhere.py."""'),
         ("scripts/a.py", '"""See docs/reference/mediation.md#nowhere."""'),
         ("agent_host/a.py", 'raise ValueError("see docs/nowhere.md")'),
