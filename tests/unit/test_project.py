@@ -234,7 +234,7 @@ def test_a_circle_is_found_among_modules_that_lead_to_it_and_away_from_it() -> N
 
 
 def functions() -> list[tuple[int, str]]:
-    """Length and place of every function of both packages."""
+    """Length and place of every function of all packages."""
     return [
         (length, f"{path.relative_to(ROOT)}:{line} {name}")
         for path in SOURCES
