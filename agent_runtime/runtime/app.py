@@ -239,7 +239,7 @@ class Runtime:
             model=model,
             tool_catalog=agent_tools.tools,
             authority_resolver=authority,
-            live_sessions=LiveSessions(self.database, ids, clock, authority.agents, settings.model, prompts),
+            live_sessions=LiveSessions(self.database, ids, authority.agents, settings.model, prompts),
             agent_rules=self._agent_rules,
             admission=admission,
             learnings=storage.learnings,
