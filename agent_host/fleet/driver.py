@@ -173,15 +173,6 @@ async def ended_on_failure(runtime: AgentRuntime) -> AsyncGenerator[None]:
         raise
 
 
-@runtime_checkable
-class RuntimeSnapshots(Protocol):
-    """A runtime whose machine can be saved as a snapshot."""
-
-    async def snapshot(self, folder: Path) -> None:
-        """Pause the machine, save it into the folder, and resume it. Connections break. Raises StartFailed, OSError."""
-        ...
-
-
 class Driver(Protocol):
     """One way to run runtimes."""
 

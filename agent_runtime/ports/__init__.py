@@ -19,7 +19,7 @@ from .model import (
     Search,
 )
 from .rooms import MAX_MESH_BYTES, MESH_SECONDS, TOPIC_SOURCE, MeshReply, MeshRequest, MeshStream, Rooms
-from .system import Events, OpenGate, SideEffectGate, SnapshotGuard
+from .system import Events, OpenGate, SideEffectGate
 from .tools import (
     OUTSIDE_TEXT_KEY,
     DeferredTools,
@@ -86,7 +86,6 @@ __all__ = [
     "Search",
     "SideEffectGate",
     "SkillIndex",
-    "SnapshotGuard",
     "Spawner",
     "SubagentRequest",
     "TextPiece",

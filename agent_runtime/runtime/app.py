@@ -37,7 +37,7 @@ from ..loop import (
 )
 from ..mediation import ChannelGate, ConstraintService, ServeConnection
 from ..memory import MemoryService
-from ..ports import SideEffectGate, SnapshotGuard
+from ..ports import SideEffectGate
 from ..sandbox import Confinement, choose_confinement, raise_priority
 from ..sessions import Ids
 from ..settings import Settings
@@ -67,8 +67,9 @@ log = logger(__name__)
 class Runtime:
     """One agent. Call `open`, then `start`; at the end `drain` and `close`."""
 
-    def __init__(self, settings: Settings, snapshots: SnapshotGuard | None = None) -> None:
-        self.settings, self.clock, self._snapshot_guard = settings, SystemClock(), snapshots
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.clock = SystemClock()
         self.home = Home(settings.data_dir, user_folder=settings.user_folder)
         self.database = Database(self.home.database, MIGRATIONS)
         self.app_state = AppState(
@@ -247,7 +248,6 @@ class Runtime:
             parallel_tools=settings.max_parallel_tools,
             price_check=price_check,
             require_fit=MessageSizeCheck(windows, agent_tools.tools, authority).require,
-            snapshot_guard=self._snapshot_guard,
             skills_folder=settings.skills_path.resolve(),
         )
 

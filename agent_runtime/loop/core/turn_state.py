@@ -202,8 +202,6 @@ class Turn:
     """The one that answered the latest call in its place."""
     sent_ms: int = 0
     """When the message arrived, in epoch milliseconds, as in its row."""
-    snapshot_id: str | None = None
-    """The host's snapshot of the machine from before this message."""
     notes: tuple[Note, ...] | None = None
     """The notes for the model below the message; None until the turn starts."""
     has_run_before: bool = False

@@ -189,8 +189,6 @@ class ChatService:
     async def _admit(self, incoming: IncomingMessage, session: LiveSession) -> Turn | CompletedTurn:
         turn = self._turn(incoming, session)
         await self._services.require_fit(turn)
-        if self._services.snapshot_guard is not None:
-            turn.snapshot_id = await self._services.snapshot_guard.create_snapshot(session.id, turn.message_id)
         if incoming.regenerate:
             await self._cancel_resting(incoming, session)
         running = self._services.admission.queues.active_turn(session)
@@ -374,8 +372,6 @@ def _metadata(turn: Turn) -> dict[str, Any]:
         about["sender"] = turn.request.sender
     if turn.request.steers:
         about["steers"] = True
-    if turn.snapshot_id is not None:
-        about["snapshot_id"] = turn.snapshot_id
     return about
 
 
