@@ -248,12 +248,22 @@ async def open_parts(app: FastAPI, stack: AsyncExitStack, parts: Parts) -> str |
 
     state = app.state
     state.database, state.catalog, state.ledger = database, catalog, ledger
-    calls = ShareCounter(parts.budget.calls)
     breaker = state.breaker = CircuitBreaker(clock)
     watch = state.cache_watch = CacheWatch(clock)
     state.model_metrics = lambda: watch.render_metrics(breaker.resting())
-    services = (guard, catalog, providers, ledger, kept, clock, calls, state.held, settings.media, breaker, watch)
-    model_proxy = ModelProxy(*services)
+    model_proxy = ModelProxy(
+        guard=guard,
+        catalog=catalog,
+        providers=providers,
+        ledger=ledger,
+        budgets=kept,
+        clock=clock,
+        calls=ShareCounter(parts.budget.calls),
+        held=state.held,
+        media=settings.media,
+        breaker=breaker,
+        cache_watch=watch,
+    )
     app.state.hot_routes[:0] = proxy.model_routes(model_proxy)
     open_web_services(app, parts.services, settings, clock)
     restorer.start()

@@ -37,7 +37,7 @@ from ..loop import (
 )
 from ..mediation import ChannelGate, ConstraintService, ServeConnection
 from ..memory import MemoryService
-from ..ports import SideEffectGate
+from ..ports import HubAccess, SideEffectGate
 from ..sandbox import Confinement, choose_confinement, raise_priority
 from ..sessions import Ids
 from ..settings import Settings
@@ -114,11 +114,7 @@ class Runtime:
         limits = TurnLimitPolicy(settings, catalog)
         storage = StorageServices.start(settings, home, self.database, clock, confinement, own, mesh)
         hub = own(HubSetup(settings))
-        builder = AgentToolsBuilder(
-            settings, home, self.database, clock, self.app_state.events, confinement, own, storage, agents, gate,
-            hub.access, self._topics.wake.set,
-        )  # fmt: skip
-        agent_tools = await builder.build(mesh)
+        agent_tools = await self._agent_tools_builder(confinement, storage, agents, gate, hub.access).build(mesh)
         known = redactor(settings, agent_tools.connectors.secret_values())
         redact_lines(known.redact)
         tools, windows = agent_tools.tools, ModelWindows(limits.window, catalog.cards)
@@ -143,12 +139,18 @@ class Runtime:
         services.admission.start(runner.run, finalizer.finalize_cancelled)
         reporter = task_reporter(settings, self.database)
         chats, tasks = ChatService(services, limits.chat), TaskService(services, limits.task, reporter)
-        mediation = MediationSetup(
-            settings, gate, constraints, services, chats, tasks, reporter,
-            confined=confinement.name != "off", serve_api=self.serve_connection,
-        )  # fmt: skip
+        mediation = self._mediation = MediationSetup(
+            settings,
+            gate,
+            constraints,
+            services,
+            chats,
+            tasks,
+            reporter,
+            confined=confinement.name != "off",
+            serve_api=self.serve_connection,
+        )
         self._closables.insert(0, mediation)  # closed last: until then it can report what the others bring to an end
-        self._mediation = mediation
         await Recovery(
             services, tasks, limits.chat(), (mediation.worker, *hub.work_stores, *self._topics.work_stores)
         ).run()
@@ -205,6 +207,29 @@ class Runtime:
             except Exception:  # the others, and the database, must be closed all the same
                 log.exception("closing failed", service=type(thing).__name__)
         self.database.close()
+
+    def _agent_tools_builder(
+        self,
+        confinement: Confinement,
+        storage: StorageServices,
+        agents: AgentDirectory,
+        gate: SideEffectGate,
+        hub: HubAccess | None,
+    ) -> AgentToolsBuilder:
+        return AgentToolsBuilder(
+            settings=self.settings,
+            home=self.home,
+            database=self.database,
+            clock=self.clock,
+            events=self.app_state.events,
+            confinement=confinement,
+            register_closable=self._register_closable,
+            storage=storage,
+            agents=agents,
+            side_effects=gate,
+            hub=hub,
+            on_subscribe=self._topics.wake.set,
+        )
 
     def _build_loop_services(
         self,

@@ -441,6 +441,37 @@ def test_no_call_hides_its_arguments_in_a_tuple() -> None:
     assert found == []
 
 
+def long_unpacked_tuples(text: str) -> set[str]:
+    """The variables that are given more values than a call may have arguments by position, and that a call unpacks."""
+    unpacked = set(re.findall(r"[(,]\s*\*(\w+)\s*[,)]", text))
+    return {
+        name
+        for node in (ast.walk(ast.parse(text)) if unpacked else ())
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple) and len(node.value.elts) > 7
+        if all(isinstance(one, ast.Name | ast.Attribute) for one in node.value.elts)  # no command of words
+        for name in map(ast.unparse, node.targets)
+        if name in unpacked
+    }
+
+
+def test_no_call_hides_its_arguments_in_a_variable() -> None:
+    found = {str(path.relative_to(ROOT)): long_unpacked_tuples(path.read_text(encoding="utf-8")) for path in SOURCES}
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("parts = a, b, c, d, e, f, g, h\ncall(*parts)", {"parts"}),
+        ("parts = (a, b, c, d, e, f, g, h)\ncall(x, *parts, y=1)", {"parts"}),
+        ("parts = a, b\ncall(*parts)", set()),
+        ("parts = a, b, c, d, e, f, g, h\ncall(parts)", set()),
+    ],
+)
+def test_a_variable_that_hides_arguments_is_found(text: str, names: set[str]) -> None:
+    assert long_unpacked_tuples(text) == names
+
+
 OWN_JSON = {
     "agent_host/agents/callers.py",
     "agent_host/agents/cards.py",

@@ -305,13 +305,17 @@ class ChatService:
         session = None if turn.session.stored else turn.session.new_row(str(self._services.home.workspace))
         prompt = turn.session.prompts.get(turn.request.agent)
         row = NewTurn(
-            turn.message_id, turn.session.id, turn.request.reply_id, parts, incoming.fingerprint(),
+            turn.message_id,
+            turn.session.id,
+            turn.request.reply_id,
+            parts,
+            incoming.fingerprint(),
             turn.admission.queued,
             client_id=incoming.message_id,
             task_id=turn.request.task_id,
             metadata=_metadata(turn),
             may_give_title=not turn.session.has_text,
-        )  # fmt: skip
+        )
 
         def unit(connection: sqlite3.Connection) -> None:
             if session is not None:
