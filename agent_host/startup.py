@@ -17,8 +17,8 @@ from . import proxy
 from .access import OPERATOR, AccessGuard, Teams, TokenStore, token_file
 from .activity import Activity
 from .agents import AgentCards
-from .budget import DescriptorBudget
 from .database import HostDatabase, PruningLimits
+from .descriptors import DescriptorShares
 from .egress import EgressServer, egress_proxy
 from .errors import Unavailable
 from .fleet import (
@@ -65,7 +65,7 @@ class Parts:
     search: SearchProvider | None
     drivers: Mapping[str, Driver]
     mesh_url: str
-    budget: DescriptorBudget
+    shares: DescriptorShares
     egress_server: EgressServer | None
     mediation: ListeningSocket | None
 
@@ -213,7 +213,7 @@ async def _open_egress(app: FastAPI, stack: AsyncExitStack, parts: Parts, guard:
     outlet, hosts = parts.egress_server, parts.settings.egress
     if outlet is None or hosts is None:
         return
-    limits = ForwardProxyLimits(connections=parts.budget.tunnels, heads=parts.budget.heads)
+    limits = ForwardProxyLimits(connections=parts.shares.tunnels, heads=parts.shares.heads)
     forward_proxy = egress_proxy(guard, hosts, limits=limits)
     guard.add_revocation_callback(forward_proxy.disconnect)
     stack.push_async_callback(forward_proxy.close)
@@ -258,7 +258,7 @@ async def open_parts(app: FastAPI, stack: AsyncExitStack, parts: Parts) -> str |
         ledger=ledger,
         budgets=kept,
         clock=clock,
-        calls=ShareCounter(parts.budget.calls),
+        calls=ShareCounter(parts.shares.calls),
         held=state.held,
         media=settings.media,
         breaker=breaker,
