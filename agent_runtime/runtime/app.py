@@ -111,7 +111,7 @@ class Runtime:
         constraints.load()
         await self._agent_rules.load()
         authority = AuthorityResolver(agents, ProjectRules.read(home.data_dir), constraints.layer)
-        limits = TurnLimitPolicy(settings, catalog)
+        limits = TurnLimitPolicy(settings, catalog.cards)
         storage = StorageServices.start(settings, home, self.database, clock, confinement, own, mesh)
         hub = own(HubSetup(settings))
         agent_tools = await self._agent_tools_builder(confinement, storage, agents, gate, hub.access).build(mesh)

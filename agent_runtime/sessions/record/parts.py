@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,7 +51,7 @@ class Part:
 class MessageParts:
     """The parts of one assistant message while it is written."""
 
-    def __init__(self, new_id: Any) -> None:
+    def __init__(self, new_id: Callable[[str], str]) -> None:
         self.parts: list[Part] = []
         self.metadata: dict[str, Any] = {}
         self._new_id = new_id
@@ -59,7 +59,7 @@ class MessageParts:
         """Open parts: texts by chunk id, calls and data parts by type and id, which models and tools choose."""
 
     @classmethod
-    def from_reply(cls, new_id: Any, ids: list[str], reply: Message) -> MessageParts:
+    def from_reply(cls, new_id: Callable[[str], str], ids: list[str], reply: Message) -> MessageParts:
         """Return the recorded parts of a message that is to be continued."""
         known = cls(new_id)
         known.metadata = dict(reply.metadata)
