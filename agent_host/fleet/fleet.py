@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from weakref import WeakValueDictionary
 
 import structlog
 
 from ..access import TokenStore, check_agent_id
 from ..errors import Conflict, InvalidRequest, RequestError, describe
-from .driver import SETTINGS_OF_DRIVERS, AgentRuntime, Driver, LaunchRequest, StartFailed, StopFailed
+from .driver import SETTINGS_OF_DRIVERS, AgentRuntime, Driver, LaunchRequest, PausableRuntime, StartFailed, StopFailed
 from .drivers.external import EXTERNAL, ExternalRuntime
 from .orphans import Orphans
 from .running import RunningAgent, RunningAgents, host_is_stopping, quarantined
@@ -264,6 +265,8 @@ class Fleet(RunningAgents):
 
     async def _watch(self, workspace_id: str, runtime: AgentRuntime) -> None:
         """Wait until a runtime ends by itself, and record the failure."""
+        if isinstance(runtime, PausableRuntime):
+            runtime.on_paused = partial(self.on_paused, workspace_id)
         how = await runtime.wait()
         async with self.lock(workspace_id):
             self._running.pop(workspace_id, None)
