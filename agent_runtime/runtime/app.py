@@ -59,7 +59,7 @@ from .turn_limits import TurnLimitPolicy
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from ..mesh import MeshClient, ModelCatalog, ModelClient
+    from ..mesh import MeshClient, MeshTeamRequests, ModelCatalog, ModelClient
 
 log = logger(__name__)
 
@@ -85,7 +85,8 @@ class Runtime:
         self._admission: Admission | None = None
         self._compaction: CompactionService | None = None
         self._mediation: MediationSetup | None = None
-        self._topics = TopicSetup(settings)
+        self._topics = TopicSetup()
+        self._team: MeshTeamRequests | None = None
         self._closables: list[Closable] = [self._topics]
         """Closed by `close`, the one opened last first."""
 
@@ -178,7 +179,7 @@ class Runtime:
         self.app_state.channel = mediation.channel
         await mediation.start()
         hub.start(services, chats, agent_tools.skill_library)
-        self._topics.start(services, chats)
+        self._topics.start(services, chats, self._team)
 
     async def run_file(self, source: Path, target: Path) -> bool:
         """Run one work request from a file, once started. Return whether it was completed. Raises StartError."""
@@ -192,7 +193,7 @@ class Runtime:
             self._compaction.drain(self.settings.drain_grace)
         if self._mediation is not None:
             self._mediation.stop_accepting()
-        await self._topics.stop()
+        await self._topics.close()
         if self._admission is not None:
             await self._admission.drain(self.settings.drain_grace)
         self.app_state.events.close()
@@ -228,6 +229,7 @@ class Runtime:
             agents=agents,
             side_effects=gate,
             hub=hub,
+            team=self._open_team_requests(),
             on_subscribe=self._topics.wake.set,
         )
 
@@ -308,13 +310,20 @@ class Runtime:
 
     def _start_posting_card(self, agents: AgentDirectory, agent_tools: AgentTools) -> None:
         """Tell the host what the agent can do, if there is a host."""
-        from ..mesh import CardPoster, MeshRooms
+        from ..mesh import CardPoster
 
-        settings = self.settings
-        if "mesh_url" in settings.model_fields_set:
-            rooms = self._register_closable(MeshRooms(settings.mesh_url, bearer_headers(settings)))
-            read_card = card_reader(settings, agents, agent_tools.skill_library, agent_tools.tools)
-            self._register_closable(CardPoster(rooms, read_card)).start()
+        if self._team is not None:
+            read_card = card_reader(self.settings, agents, agent_tools.skill_library, agent_tools.tools)
+            self._register_closable(CardPoster(self._team, read_card)).start()
+
+    def _open_team_requests(self) -> MeshTeamRequests | None:
+        """Return the client of what the host keeps for a team, once and for all; None if there is no host."""
+        from ..mesh import MeshTeamRequests
+
+        if self.settings.has_mesh:
+            self._team = MeshTeamRequests(self.settings.mesh_url, bearer_headers(self.settings))
+            self._closables.insert(0, self._team)  # closed after those that use it
+        return self._team
 
     def _register_closable(self, closable: T) -> T:
         self._closables.append(closable)
