@@ -132,7 +132,7 @@ class ChatService:
             rows.steer_turn(connection, message.message_id, into, {"status": "answered"}, message.sent_ms)
 
         try:
-            await self._answers.submit_with_message(session, waiting_turn, answer, unit)
+            await self._answers.submit_with_message(waiting_turn, answer, unit)
         except _DuplicateMessage:
             return await self._require_existing(incoming, session)
         start = c.Start(
