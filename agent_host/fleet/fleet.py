@@ -161,13 +161,7 @@ class Fleet(RunningAgents):
             await self.get(workspace_id)
         async with self.lock(workspace_id):
             if workspace_id not in self._running:
-                workspace = await self.get(workspace_id)
-                ended = workspace.state in ("stopped", "failed")
-                kept = ended and (self._closing or workspace.desired_state == "stopped")
-                if kept or workspace.state == "deleting":
-                    return workspace
-                await self.orphans.end(workspace)
-                return await self._save_stopped(workspace_id)
+                return await self._stop_absent(workspace_id)
             runtime, watch = self._running[workspace_id].runtime, self._running[workspace_id].watch
             failure: str | None = "the stop was interrupted"
             asked = False
@@ -195,6 +189,16 @@ class Fleet(RunningAgents):
                 await watch
             log.info("workspace_stopped", workspace=workspace_id)
             return await self._save_stopped(workspace_id)
+
+    async def _stop_absent(self, workspace_id: str) -> Workspace:
+        """End what may be left of a runtime that does not run here, and record that it is stopped."""
+        workspace = await self.get(workspace_id)
+        ended = workspace.state in ("stopped", "failed")
+        kept = ended and (self._closing or workspace.desired_state == "stopped")
+        if kept or workspace.state == "deleting":
+            return workspace
+        await self.orphans.end(workspace)
+        return await self._save_stopped(workspace_id)
 
     async def kill(self, workspace_id: str, runtime: AgentRuntime) -> None:
         """Kill the runtime, which then counts as ended by itself. No effect if it is not the one that runs.
