@@ -38,7 +38,7 @@ PARAMETERS = object_schema(
 _UNKNOWN = "application/octet-stream"
 _MEDIA_TYPE = re.compile(r"[\x21-\x2e\x30-\x7e]+/[\x20-\x7e]+")
 _BY_NAME = mimetypes.MimeTypes()
-"""Of Python alone: those of the machine differ."""
+"""Python's own table; that of the machine may differ."""
 
 
 def save_artifact_tool(team: TeamRequests) -> Tool:
