@@ -49,7 +49,7 @@ def one_line(text: str, limit: int) -> str:
 
 
 def comparable_text(text: str) -> str:
-    """What two texts have in common that tell the same of other files, numbers and names."""
+    """Return the text with files, numbers and names replaced, so that two reports of the same thing compare equal."""
     words = ("/" if "/" in word or _FILE.match(word) else word for word in _QUOTED.sub("''", text.casefold()).split())
     return _NUMBER.sub("0", _NAMED.sub("0", " ".join(words)))
 

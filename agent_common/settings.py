@@ -104,7 +104,7 @@ class SettingsLoader(Generic[M]):
         return f"; did you mean {short[close[0]]}?" if close else f"; see {self.help_command}"
 
     def _field(self, where: tuple[int | str, ...]) -> str:
-        """The field of a fault, which pydantic names by its alias, too."""
+        """Return the setting that a fault is about. pydantic may name it by its alias."""
         first = str(where[0]) if where else ""
         return next((name for name in self.model.model_fields if first in (name, self.env_name(name))), first)
 

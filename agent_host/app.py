@@ -28,8 +28,8 @@ from . import (
 )
 from .access import AccessGuard, Teams, TokenStore
 from .artifacts import is_artifact_upload
-from .budget import DescriptorBudget
 from .database import HostDatabase
+from .descriptors import DescriptorShares
 from .egress import EgressServer
 from .errors import StartError
 from .fleet import (
@@ -71,7 +71,7 @@ def create_app(
     settings: HostSettings,
     database: HostDatabase,
     mesh_url: str,
-    budget: DescriptorBudget,
+    shares: DescriptorShares,
     announce: Announce,
     *,
     egress_server: EgressServer | None = None,
@@ -102,7 +102,7 @@ def create_app(
         HostSockets(partial(listening_sockets, app, "http_sockets"), partial(listening_sockets, app, "egress_sockets")),
         withheld={provider.set_by for provider in catalog.providers.values()},
     )
-    parts = Parts(settings, database, catalog, offered, search, drivers, mesh_url, budget, egress_server, mediation)
+    parts = Parts(settings, database, catalog, offered, search, drivers, mesh_url, shares, egress_server, mediation)
     add_routers(app, *_ROUTERS, proxy.router, services.router, budgets.router)
     return app
 

@@ -5,7 +5,8 @@ RequestError
 │   └── InvalidCall 400  a field of a model call is wrong
 ├── Unauthorized    401  no token, or a wrong one
 ├── Forbidden       403  the token is not enough
-├── TooLarge        413
+├── NotFound        404
+├── Conflict        409
 ├── TooMany         429  the caller has too many at a time
 ├── Unavailable     503  the host cannot do it at the moment
 └── ProviderFailed  501, 502, 504  the model's provider failed

@@ -64,7 +64,16 @@ class FleetBridge:
             self.listener.workspaces.workspace_changed,
             self.is_fenced,
         )
+        fleet.on_paused = self._on_paused
         fleet.on_revoked, guard.is_fenced = guard.notify_revoked, self.is_fenced
+
+    def _on_paused(self, workspace: str, paused: bool) -> None:
+        if workspace not in self.listener.channels:
+            return
+        if paused:
+            self.listener.workspaces.pause(workspace)
+        else:
+            self.listener.workspaces.unpause(workspace)
 
     async def reconcile(self) -> None:
         """Delete channels without a workspace, which remain if the host died between creating the two."""

@@ -31,7 +31,7 @@ from agent_common.net import (
 )
 from agent_common.redaction import redacted_url
 
-from .budget import DescriptorBudget, budget_of
+from .descriptors import DescriptorShares, divide_descriptors
 from .errors import StartError
 from .settings import HostSettings
 
@@ -66,7 +66,7 @@ def serve(settings: HostSettings, print_line: PrintLine, role: Role = Role.ALL) 
     Raises StartError if the host cannot start.
     """
     gc.disable()  # a start makes little garbage; `tune_interpreter` turns it on again
-    budget = budget_of(raise_file_limit())
+    shares = divide_descriptors(raise_file_limit())
     make_data_dir(settings.data_dir)
     with lock_data_dir(settings.data_dir) as lock, ExitStack() as stack:
         found = stack.enter_context(open_sockets(settings.addresses))
@@ -79,7 +79,7 @@ def serve(settings: HostSettings, print_line: PrintLine, role: Role = Role.ALL) 
         mediation = stack.enter_context(open_sockets(settings.mediation_addresses if role is not Role.HUB else {}))
         _write_lock(lock, url_of(found))
         listens = _Sockets(found, other, egress, mediation[0] if mediation else None)
-        _run(settings, listens, budget, print_line, role)
+        _run(settings, listens, shares, print_line, role)
 
 
 def make_data_dir(path: Path) -> None:
@@ -189,7 +189,7 @@ class _Sockets:
             print_line(f"agents go out through {http_url(one.endpoint)} to {settings.egress_hosts}")
 
 
-def _run(settings: HostSettings, bound: _Sockets, budget: DescriptorBudget, print_line: PrintLine, role: Role) -> None:
+def _run(settings: HostSettings, bound: _Sockets, shares: DescriptorShares, print_line: PrintLine, role: Role) -> None:
     import uvicorn
 
     from agent_common.http import limited_http_protocol, limited_web_socket_protocol
@@ -233,8 +233,8 @@ def _run(settings: HostSettings, bound: _Sockets, budget: DescriptorBudget, prin
         _announce(settings, url, token, print_line, role)
         bound.announce(settings, url, print_line)
 
-    app = _make_app(settings, database, url, budget, announce, bound, role)
-    http = limited_http_protocol(budget.connections)
+    app = _make_app(settings, database, url, shares, announce, bound, role)
+    http = limited_http_protocol(shares.connections)
     app.state.connections = http.limit
     config = uvicorn.Config(
         app,
@@ -265,7 +265,7 @@ def _make_app(
     settings: HostSettings,
     database: HostDatabase,
     url: str,
-    budget: DescriptorBudget,
+    shares: DescriptorShares,
     announce: Announce,
     bound: _Sockets,
     role: Role,
@@ -276,7 +276,7 @@ def _make_app(
         case Role.ALL:
             outlet = bound.egress_server()
             return create_app(
-                settings, database, url, budget, announce, egress_server=outlet, mediation=bound.mediation
+                settings, database, url, shares, announce, egress_server=outlet, mediation=bound.mediation
             )
         case Role.LISTENER:
             return create_listen_app(settings, database, announce, mediation=bound.mediation)

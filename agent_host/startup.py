@@ -17,8 +17,8 @@ from . import proxy
 from .access import OPERATOR, AccessGuard, Teams, TokenStore, token_file
 from .activity import Activity
 from .agents import AgentCards
-from .budget import DescriptorBudget
 from .database import HostDatabase, PruningLimits
+from .descriptors import DescriptorShares
 from .egress import EgressServer, egress_proxy
 from .errors import Unavailable
 from .fleet import (
@@ -65,7 +65,7 @@ class Parts:
     search: SearchProvider | None
     drivers: Mapping[str, Driver]
     mesh_url: str
-    budget: DescriptorBudget
+    shares: DescriptorShares
     egress_server: EgressServer | None
     mediation: ListeningSocket | None
 
@@ -213,7 +213,7 @@ async def _open_egress(app: FastAPI, stack: AsyncExitStack, parts: Parts, guard:
     outlet, hosts = parts.egress_server, parts.settings.egress
     if outlet is None or hosts is None:
         return
-    limits = ForwardProxyLimits(connections=parts.budget.tunnels, heads=parts.budget.heads)
+    limits = ForwardProxyLimits(connections=parts.shares.tunnels, heads=parts.shares.heads)
     forward_proxy = egress_proxy(guard, hosts, limits=limits)
     guard.add_revocation_callback(forward_proxy.disconnect)
     stack.push_async_callback(forward_proxy.close)
@@ -248,12 +248,22 @@ async def open_parts(app: FastAPI, stack: AsyncExitStack, parts: Parts) -> str |
 
     state = app.state
     state.database, state.catalog, state.ledger = database, catalog, ledger
-    calls = ShareCounter(parts.budget.calls)
     breaker = state.breaker = CircuitBreaker(clock)
     watch = state.cache_watch = CacheWatch(clock)
     state.model_metrics = lambda: watch.render_metrics(breaker.resting())
-    services = (guard, catalog, providers, ledger, kept, clock, calls, state.held, settings.media, breaker, watch)
-    model_proxy = ModelProxy(*services)
+    model_proxy = ModelProxy(
+        guard=guard,
+        catalog=catalog,
+        providers=providers,
+        ledger=ledger,
+        budgets=kept,
+        clock=clock,
+        calls=ShareCounter(parts.shares.calls),
+        held=state.held,
+        media=settings.media,
+        breaker=breaker,
+        cache_watch=watch,
+    )
     app.state.hot_routes[:0] = proxy.model_routes(model_proxy)
     open_web_services(app, parts.services, settings, clock)
     restorer.start()

@@ -10,7 +10,7 @@
     │   ├── TooLarge            413
     │   ├── Busy                429  a queue is full
     │   ├── NotReady            503  the server is starting or shutting down
-    │   └── NoRoom              507
+    │   └── StorageFull         507
     ├── ModelError              the model call failed; the caller sees the code, the model never does
     ├── MeshUnavailable         the host does not offer what was asked for
     │   └── MeshRefused         it, or a rule of the agent, refuses what a skill asks for

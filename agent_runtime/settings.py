@@ -207,6 +207,11 @@ class Settings(AgentSettings):
         return Path(self.workspace_dir) if self.workspace_dir else None
 
     @property
+    def has_mesh(self) -> bool:
+        """Whether `AGENT_MESH_URL` names a host."""
+        return "mesh_url" in self.model_fields_set
+
+    @property
     def model_url(self) -> str:
         return self.llm_base_url or f"{self.mesh_url}/v1"
 

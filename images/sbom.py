@@ -16,7 +16,6 @@ from typing import Any
 from urllib.parse import quote
 
 STATUS = Path("/var/lib/dpkg/status")
-COPYRIGHTS = Path("/usr/share/doc")
 
 
 def python_packages() -> Iterator[dict[str, Any]]:

@@ -36,7 +36,7 @@ def table() -> str:
         Confinement(None),
         egress=WebClient(),
         search=nobody,
-        rooms=nobody,
+        team=nobody,
         events=nobody,
         hub=cast("HubAccess", nobody),
         callable_agents=(),

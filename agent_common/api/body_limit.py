@@ -39,9 +39,9 @@ class BodyLimits:
     """Why a body is refused for which the shared budget has too few bytes left."""
     refusal_headers: Mapping[str, str]
     free_bytes: int = 0
-    """Of each body that are not counted, so that a small one is never refused because of large ones."""
+    """Bytes of each body that do not count, so that a small one is never refused because of large ones."""
     seconds: float | None = None
-    """In which a body must have come; None: any time."""
+    """Seconds in which a body must have come; None: any time."""
 
     def refuse_too_large(self) -> BodyRefused:
         return BodyRefused(413, "body_too_large", f"the body is larger than {self.most_bytes} bytes; send less")

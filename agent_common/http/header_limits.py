@@ -44,7 +44,7 @@ class Upgraded(Protocol):
 
 
 def limited_http_protocol(max_connections: int) -> type[BoundedHttp]:
-    """Connections of a server that has at most `places` of them."""
+    """Connections of a server that has at most `max_connections` of them."""
     return type("Http", (BoundedHttp,), {"limit": ConnectionLimit(max_connections)})
 
 

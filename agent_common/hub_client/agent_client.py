@@ -41,9 +41,18 @@ class AgentClient:
     """An agent that is registered: what it opens, sends and waits for, and the handler of what it gets."""
 
     def __init__(
-        self, connection: Connection, agent_id: str, agent: NetworkAgent | None, *, passport: Passport, resume: Resume,
-        rule: Rule, key: str, hub: object | None, types: Mapping[str, SessionType[Any]],
-    ) -> None:  # fmt: skip
+        self,
+        connection: Connection,
+        agent_id: str,
+        agent: NetworkAgent | None,
+        *,
+        passport: Passport,
+        resume: Resume,
+        rule: Rule,
+        key: str,
+        hub: object | None,
+        types: Mapping[str, SessionType[Any]],
+    ) -> None:
         self._connection = connection
         self.agent_id, self.agent, self.passport, self.resume, self.rule = agent_id, agent, passport, resume, rule
         self.key = key
@@ -164,9 +173,14 @@ class AgentClient:
         return await self._ask("sessions", after=after, limit=limit)
 
     async def list_agents(
-        self, *, capability: str | None = None, text: str | None = None, kind: AgentKind | None = None,
-        after: str = "", limit: int = 50,
-    ) -> list[dict[str, Any]]:  # fmt: skip
+        self,
+        *,
+        capability: str | None = None,
+        text: str | None = None,
+        kind: AgentKind | None = None,
+        after: str = "",
+        limit: int = 50,
+    ) -> list[dict[str, Any]]:
         """Agents of the hub by name, a page at a time: id, passport, resume and card of each. Raises NetworkError."""
         params = {"capability": capability, "text": text, "kind": kind, "after": after, "limit": limit}
         return await self._connection.ask("list_agents", params)

@@ -75,9 +75,16 @@ class HubClient:
         finally:
             self._registering -= 1
         client = AgentClient(
-            self._connection, found["agent_id"], agent, passport=passport, resume=resume, rule=rule,
-            key=key, hub=self._hub, types=self._types,
-        )  # fmt: skip
+            self._connection,
+            found["agent_id"],
+            agent,
+            passport=passport,
+            resume=resume,
+            rule=rule,
+            key=key,
+            hub=self._hub,
+            types=self._types,
+        )
         if attach_plugin:
             client.on_envelope(partial(default_handler, client))
         self._agents[client.agent_id] = client
@@ -143,9 +150,14 @@ class HubClient:
         return self._types[info.type].default_view_policy(len(info.participants))
 
     async def list_agents(
-        self, *, capability: str | None = None, text: str | None = None, kind: AgentKind | None = None,
-        after: str = "", limit: int = 50,
-    ) -> list[dict[str, Any]]:  # fmt: skip
+        self,
+        *,
+        capability: str | None = None,
+        text: str | None = None,
+        kind: AgentKind | None = None,
+        after: str = "",
+        limit: int = 50,
+    ) -> list[dict[str, Any]]:
         """Agents of the hub by name, a page at a time: id, passport, resume and card of each. Raises NetworkError."""
         params = {"capability": capability, "text": text, "kind": kind, "after": after, "limit": limit}
         return await self._connection.ask("list_agents", params)

@@ -60,10 +60,6 @@ class ModelCard(Peer):
         return value if value in get_args(Caching) else "none"
 
 
-class ModelList(Peer):
-    data: list[ModelCard]
-
-
 class SearchRequest(Inbound):
     """Body of `POST /v1/search`."""
 

@@ -65,7 +65,7 @@ class SessionRule(NewRule):
 
 
 class AgentRule(NewRule):
-    """A rule of a user for all her sessions with an agent, either new or returned by an earlier request."""
+    """A rule of a user for all their sessions with an agent, either new or returned by an earlier request."""
 
     source: Literal["agent"] = "agent"
     added_at: int | None = Field(default=None, ge=0)
@@ -144,7 +144,7 @@ class Permissions(Peer):
     rules: list[Rule]
     """Rules of the session: set here, or added by answering an approval with `always`."""
     agent_rules: list[Rule] = Field(default_factory=list[Rule])
-    """Rules of the session's user for all her sessions with the agent."""
+    """Rules of the session's user for all their sessions with the agent."""
     project: list[Rule] = Field(default_factory=list[Rule])
     """The operator's rules for all sessions."""
     manifest: list[Rule] = Field(default_factory=list[Rule])
@@ -152,7 +152,7 @@ class Permissions(Peer):
 
 
 class AgentPermissions(Peer):
-    """The rules of a user for all her sessions with an agent, beside the operator's and the agent's own."""
+    """The rules of a user for all their sessions with an agent, beside the operator's and the agent's own."""
 
     agent: str
     user: str

@@ -1,7 +1,7 @@
 """`agent-host`: `up` runs the host, `listen` only its listener, `hub` only its hub, `run` one agent for one task,
 `token` makes a token, `secret` keeps secrets of services, `enrol` makes a workspace for an agent that is booted
-elsewhere, `backup` a copy of what the host knows, `models` shows the catalog, `conformance` holds an end of the
-mediation channel to the protocol."""
+elsewhere, `backup` a copy of what the host knows, `models` shows the catalog, `conformance` tests an end of the
+mediation channel against the protocol."""
 
 from __future__ import annotations
 

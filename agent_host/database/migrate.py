@@ -16,7 +16,7 @@ _MIGRATIONS = Path(__file__).parent / "migrations"
 _VERSIONS = Table("alembic_version", MetaData(), Column("version_num", String(32), primary_key=True))
 """The table in which alembic looks up the revision."""
 _LOCK_KEY = 0x736368656D61
-"""Of an advisory lock. No other one has it."""
+"""The key of an advisory lock. No other lock has it."""
 
 
 def migrate(engine: Engine) -> None:

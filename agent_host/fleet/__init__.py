@@ -10,7 +10,6 @@ from .driver import (
     LaunchRequest,
     Mediation,
     NotOffered,
-    RuntimeSnapshots,
     Status,
 )
 from .drivers.external import EXTERNAL, ExternalDriver
@@ -41,7 +40,6 @@ __all__ = [
     "ProcessDriver",
     "Restorer",
     "RunningAgent",
-    "RuntimeSnapshots",
     "Status",
     "Supervisor",
     "Workspace",

@@ -163,6 +163,14 @@ class AgentRuntime(Protocol):
         ...
 
 
+@runtime_checkable
+class PausableRuntime(Protocol):
+    """A runtime whose machine may be paused from outside, which `wait` notices."""
+
+    on_paused: Callable[[bool], None]
+    """Called with True when the machine was paused, with False when it runs again or `wait` ends."""
+
+
 @asynccontextmanager
 async def ended_on_failure(runtime: AgentRuntime) -> AsyncGenerator[None]:
     """End the runtime if the block fails or is cancelled."""
@@ -171,15 +179,6 @@ async def ended_on_failure(runtime: AgentRuntime) -> AsyncGenerator[None]:
     except BaseException:
         await asyncio.shield(runtime.stop(at_once=True))
         raise
-
-
-@runtime_checkable
-class RuntimeSnapshots(Protocol):
-    """A runtime whose machine can be saved as a snapshot."""
-
-    async def snapshot(self, folder: Path) -> None:
-        """Pause the machine, save it into the folder, and resume it. Connections break. Raises StartFailed, OSError."""
-        ...
 
 
 class Driver(Protocol):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from weakref import WeakValueDictionary
 
 import structlog
 
 from ..access import TokenStore, check_agent_id
 from ..errors import Conflict, InvalidRequest, RequestError, describe
-from .driver import SETTINGS_OF_DRIVERS, AgentRuntime, Driver, LaunchRequest, StartFailed, StopFailed
+from .driver import SETTINGS_OF_DRIVERS, AgentRuntime, Driver, LaunchRequest, PausableRuntime, StartFailed, StopFailed
 from .drivers.external import EXTERNAL, ExternalRuntime
 from .orphans import Orphans
 from .running import RunningAgent, RunningAgents, host_is_stopping, quarantined
@@ -160,13 +161,7 @@ class Fleet(RunningAgents):
             await self.get(workspace_id)
         async with self.lock(workspace_id):
             if workspace_id not in self._running:
-                workspace = await self.get(workspace_id)
-                ended = workspace.state in ("stopped", "failed")
-                kept = ended and (self._closing or workspace.desired_state == "stopped")
-                if kept or workspace.state == "deleting":
-                    return workspace
-                await self.orphans.end(workspace)
-                return await self._save_stopped(workspace_id)
+                return await self._stop_absent(workspace_id)
             runtime, watch = self._running[workspace_id].runtime, self._running[workspace_id].watch
             failure: str | None = "the stop was interrupted"
             asked = False
@@ -194,6 +189,16 @@ class Fleet(RunningAgents):
                 await watch
             log.info("workspace_stopped", workspace=workspace_id)
             return await self._save_stopped(workspace_id)
+
+    async def _stop_absent(self, workspace_id: str) -> Workspace:
+        """End what may be left of a runtime that does not run here, and record that it is stopped."""
+        workspace = await self.get(workspace_id)
+        ended = workspace.state in ("stopped", "failed")
+        kept = ended and (self._closing or workspace.desired_state == "stopped")
+        if kept or workspace.state == "deleting":
+            return workspace
+        await self.orphans.end(workspace)
+        return await self._save_stopped(workspace_id)
 
     async def kill(self, workspace_id: str, runtime: AgentRuntime) -> None:
         """Kill the runtime, which then counts as ended by itself. No effect if it is not the one that runs.
@@ -264,6 +269,8 @@ class Fleet(RunningAgents):
 
     async def _watch(self, workspace_id: str, runtime: AgentRuntime) -> None:
         """Wait until a runtime ends by itself, and record the failure."""
+        if isinstance(runtime, PausableRuntime):
+            runtime.on_paused = partial(self.on_paused, workspace_id)
         how = await runtime.wait()
         async with self.lock(workspace_id):
             self._running.pop(workspace_id, None)

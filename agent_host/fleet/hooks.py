@@ -18,6 +18,10 @@ def _ignore(_workspace: str) -> None:
     return
 
 
+def _ignore_pause(_workspace: str, _paused: bool) -> None:
+    return
+
+
 def _never_fenced(_workspace: str) -> bool:
     return False
 
@@ -33,5 +37,7 @@ class FleetHooks:
         """Called when the tokens of a workspace have been revoked."""
         self.on_change: Callable[[str], None] = _ignore
         """Called when a workspace has started or stopped running."""
+        self.on_paused: Callable[[str, bool], None] = _ignore_pause
+        """Called with True when the machine of a workspace was paused, with False when it runs again or has ended."""
         self.on_exit: Callable[[str], None] = _ignore
         """Called when a runtime has ended without being stopped."""

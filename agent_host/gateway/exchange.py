@@ -18,7 +18,7 @@ SILENCE_SECONDS = 24 * 3600.0
 WRITE_SECONDS = 60.0
 """Longest time in which the agent takes nothing of a body."""
 _PIECE = 64 * 1024
-"""Of an answer that the server gets at a time. It waits for a slow reader before the next, and keeps a copy of each."""
+"""Bytes of an answer that the server gets at a time. It keeps a copy of each, and waits for a slow reader after it."""
 _NO_BODY = frozenset({204, 304})
 Watch = Callable[[], Awaitable[None]]
 """Returns once the caller may not go on."""

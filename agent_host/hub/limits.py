@@ -15,6 +15,8 @@ class HubLimits:
     """Deliveries of an envelope that is nacked each time, before it becomes a dead letter."""
     retry: Backoff = field(default_factory=lambda: Backoff(0.5, 60.0, jitter=0.2))
     """Pauses before an envelope is delivered again."""
+    reread: Backoff = field(default_factory=lambda: Backoff(1.0, 15.0, jitter=0.2))
+    """Pauses before a session whose log could not be read is read again."""
     invite_seconds: float = 30.0
     """Within which all who are invited must answer."""
     opened_bytes: int = 32 << 20

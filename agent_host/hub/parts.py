@@ -97,7 +97,7 @@ class HubParts:
             store=store,
             clock=clock,
             limits=limits,
-            writer=TaskWriter(store, clock, self.audit, self.table, self.posting),
+            writer=TaskWriter(store, self.audit, self.table, self.posting),
             queries=self.queries,
             owned_tasks=self.owned_tasks,
         )

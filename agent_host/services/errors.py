@@ -34,10 +34,9 @@ class InvalidTarget(RequestError):
 class ServiceFailed(RequestError):
     """The service did not answer, or its answer is not passed on.
 
-    `service_unreachable`, `service_timeout` (504) and `service_broken`: no answer, or a broken one; `service_auth`: no
-    token; `address_not_allowed`: its name leads to an address that is not public; `redirect_refused`: it redirects to
-    another host; `answer_encoded`, `answer_too_large`: an answer that cannot be searched for the secret, or too long a
-    one.
+    `service_unreachable` and `service_timeout` (504): no answer, or a broken one; `service_auth`: no token;
+    `address_not_allowed`: its name leads to an address that is not public; `redirect_refused`: it redirects to another
+    host; `answer_encoded`, `answer_too_large`: an answer that cannot be searched for the secret, or too long a one.
     """
 
     status = 502

@@ -34,7 +34,7 @@ class OAuthTokens:
         self._connector, self._clock, self._seconds = connector, clock, seconds
         self._tokens = KeptSecrets(clock)
         self._given: dict[str, dict[str, float]] = {}
-        """Of each service the tokens, the oldest first, and until when each is valid (monotonic time)."""
+        """The tokens of each service, the oldest first, and until when each is valid (monotonic time)."""
 
     async def get(self, service: Service, credential: OAuthCredential, secret: str) -> str:
         """Return a token for the service. Raises ServiceFailed."""

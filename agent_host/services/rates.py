@@ -34,10 +34,10 @@ class ServiceRates:
             text = f"you may call {service.name} {rate.calls} times in {rate.seconds:g} s"
             raise TooMany(text, code="rate_limited", headers={"retry-after": str(wait)})
         if len(self._buckets) >= _MOST_BUCKETS:
-            self._drop_full(now)
+            self._drop_least_recent()
         self._buckets[key] = left - 1, now
 
-    def _drop_full(self, now: float) -> None:
+    def _drop_least_recent(self) -> None:
         """Forget the half that was used least recently; the longest wait is an hour, after which a bucket is full."""
         latest = sorted(self._buckets.items(), key=lambda one: one[1][1], reverse=True)
         self._buckets = dict(latest[: _MOST_BUCKETS // 2])

@@ -13,9 +13,9 @@ MESSAGE_BYTES = BODY_LIMIT - 256 * 1024
 """Bytes of one message in such a body; the rest is for what stands beside the messages."""
 CHAT_PATHS = frozenset({"/chat", "/chat/stream"})
 MAX_TOTAL_BYTES = 8 * BODY_LIMIT
-"""Of all bodies at once, without the free bytes of each."""
+"""Most bytes of all bodies at once, not counting FREE_BYTES of each."""
 FREE_BYTES = 16 * 1024
-"""Of each body that are not counted."""
+"""Bytes of each body that do not count."""
 
 
 def most_bytes(path: str) -> int:

@@ -31,7 +31,8 @@ def as_json(body: dict[str, Any], status: int = 200) -> Response:
 
 
 class PacedStreamingResponse(StreamingResponse):
-    """A long response. The server disconnects a reader that stops reading (`server/http_limits`); it may reconnect."""
+    """A long response. The server disconnects a reader that stops reading, which may reconnect
+    (`agent_common/http/header_limits.py`)."""
 
     async def stream_response(self, send: Send) -> None:
         try:

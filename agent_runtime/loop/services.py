@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..learnings import NoLearnings
-from ..ports import Clock, Learnings, Model, OpenGate, SideEffectGate, SnapshotGuard, ToolCatalog
+from ..ports import Clock, Learnings, Model, OpenGate, SideEffectGate, ToolCatalog
 from ..sessions import Ids
 from ..store import Database
 from ..workspace import Home
@@ -27,7 +27,7 @@ async def _admit_any_size(_: Turn) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopServices:
-    """Built once by the server, used by every entry point: HTTP, mediation, triggers and the file drop."""
+    """Built once by the server, used by every entry point: HTTP, the mediation channel, the hub, topics and files."""
 
     database: Database
     clock: Clock
@@ -49,8 +49,6 @@ class LoopServices:
     """None: no model needs a known price."""
     require_fit: Callable[[Turn], Awaitable[None]] = _admit_any_size
     """Checks the message's size before its turn is admitted. Raises TooLarge if it cannot fit the model's window."""
-    snapshot_guard: SnapshotGuard | None = None
-    """None: the host makes no snapshots of this machine."""
     skills_folder: Path | None = None
     """The folder of plugins; None: there is none."""
 

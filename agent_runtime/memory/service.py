@@ -14,7 +14,7 @@ from ..errors import AgentRuntimeError, ToolFailure
 from ..ports import Clock, MemoryHit
 from ..store import Database
 from ..workspace import Home
-from .index.schema import KINDS, Kind
+from .index.schema import KINDS
 from .index.vectors import Vector
 from .indexer import Indexer
 from .search.embeddings import EmbeddingSearch
@@ -142,15 +142,14 @@ class MemoryService:
         principal: str,
         session_id: str = "",
         limit: int = 5,
-        kinds: Sequence[Kind] = KINDS,
         can_read: CanRead | None = None,
     ) -> MemoryAnswer:
         """Return the best matches; of the session itself only messages that its model no longer sees. The first facts
         of the answer count as used. Raises ToolFailure, StoreError."""
         try:
             async with asyncio.timeout(SEARCH_SECONDS):
-                vector, missing = await asyncio.gather(self._embed_query(query), self._update_index(principal, kinds))
-                asked = MemoryQuery(query, principal, session_id, kinds, self._clock.now_ms(), vector)
+                vector, missing = await asyncio.gather(self._embed_query(query), self._update_index(principal))
+                asked = MemoryQuery(query, principal, session_id, KINDS, self._clock.now_ms(), vector)
                 hits, _ = await self._database.read(search_unit(asked))
         except TimeoutError:
             raise ToolFailure("memory did not answer in time; try again", kind="timeout") from None
@@ -189,14 +188,11 @@ class MemoryService:
         saved = await self.save(text, principal=principal, session_id=session_id, origin="agent (compaction)")
         return not saved.known
 
-    async def _update_index(self, principal: str, kinds: Sequence[Kind]) -> list[str]:
+    async def _update_index(self, principal: str) -> list[str]:
         """Bring the index up to date. Return texts that say what an answer will miss."""
-        complete, left_out = True, False
-        if "session" in kinds:
-            complete = await self._indexer.update_sessions()
-        if "file" in kinds:
-            complete = await self._indexer.update_files(principal) and complete
-            left_out = self._indexer.has_missing_files(principal)
+        complete = await self._indexer.update_sessions()
+        complete = await self._indexer.update_files(principal) and complete
+        left_out = self._indexer.has_missing_files(principal)
         return [*([] if complete else [NOT_INDEXED_YET]), *([TOO_MANY_FILES] if left_out else [])]
 
     async def _embed_query(self, query: str) -> Vector | None:

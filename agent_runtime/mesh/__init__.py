@@ -5,15 +5,15 @@ from .catalog import ModelCatalog
 from .client import MeshClient
 from .health_check import MeshCheck
 from .model import ModelClient, RetryPolicy
-from .rooms import MeshRooms
 from .search import MeshSearch
+from .team_requests import MeshTeamRequests
 
 __all__ = [
     "CardPoster",
     "MeshCheck",
     "MeshClient",
-    "MeshRooms",
     "MeshSearch",
+    "MeshTeamRequests",
     "ModelCatalog",
     "ModelClient",
     "RetryPolicy",

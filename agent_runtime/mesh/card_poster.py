@@ -11,7 +11,7 @@ from agent_common.protocol import PeerCard
 from agent_common.telemetry import logger
 
 from ..errors import MeshUnavailable
-from ..ports import MeshRequest, Rooms
+from ..ports import MeshRequest, TeamRequests
 
 log = logger(__name__)
 CHECK_SECONDS = 60.0
@@ -22,9 +22,9 @@ _BACKOFF = Backoff(first=1.0, most=60.0, jitter=0.5)
 class CardPoster:
     """Runs in the background; nothing waits for it."""
 
-    def __init__(self, rooms: Rooms, read_card: Callable[[], Awaitable[PeerCard]]) -> None:
+    def __init__(self, team: TeamRequests, read_card: Callable[[], Awaitable[PeerCard]]) -> None:
         """`read_card`: returns what the agent can do now."""
-        self._rooms, self._read_card = rooms, read_card
+        self._team, self._read_card = team, read_card
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -58,4 +58,4 @@ class CardPoster:
 
     async def _post(self, card: PeerCard) -> None:
         body = card.model_dump_json().encode()
-        await self._rooms.request(MeshRequest("POST", "/agents", body, {"content-type": "application/json"}))
+        await self._team.request(MeshRequest("POST", "/agents", body, {"content-type": "application/json"}))

@@ -28,7 +28,7 @@ from .catalog import ModelCatalog
 from .skill_requests import RefusedRequest, checked_body
 
 TIMEOUT_SECONDS = 120.0
-"""Without a byte."""
+"""Seconds without a byte after which a request fails."""
 ANSWER_LIMITS = JsonLimits(32 * 1024 * 1024, max_values=2_000_000, refuse_ambiguous=False)
 """Many long vectors in one answer."""
 CHAT_OPTIONS = frozenset({"model", "temperature", "top_p", "max_tokens", "stop", "seed", "response_format"})

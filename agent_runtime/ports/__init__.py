@@ -18,8 +18,8 @@ from .model import (
     Retrying,
     Search,
 )
-from .rooms import MAX_MESH_BYTES, MESH_SECONDS, TOPIC_SOURCE, MeshReply, MeshRequest, MeshStream, Rooms
-from .system import Events, OpenGate, SideEffectGate, SnapshotGuard
+from .system import Events, OpenGate, SideEffectGate
+from .team import MAX_MESH_BYTES, MESH_SECONDS, TOPIC_SOURCE, MeshReply, MeshRequest, MeshStream, TeamRequests
 from .tools import (
     OUTSIDE_TEXT_KEY,
     DeferredTools,
@@ -82,13 +82,12 @@ __all__ = [
     "ProviderFields",
     "ReasoningPiece",
     "Retrying",
-    "Rooms",
     "Search",
     "SideEffectGate",
     "SkillIndex",
-    "SnapshotGuard",
     "Spawner",
     "SubagentRequest",
+    "TeamRequests",
     "TextPiece",
     "TextWasReasoning",
     "ToolCall",

@@ -1,4 +1,4 @@
-"""Interfaces for lifecycle events, the side-effect gate and snapshots of the machine."""
+"""Interfaces for lifecycle events and the side-effect gate."""
 
 from __future__ import annotations
 
@@ -42,12 +42,4 @@ class Events(Protocol):
     def emit(self, kind: str, principal: str | None, /, **facts: Any) -> None:
         """Send an event to watchers; a slow one is disconnected. Never waits and never fails. `principal` None: to
         all."""
-        ...
-
-
-class SnapshotGuard(Protocol):
-    """A host that can restore the whole machine to an earlier state, and takes a snapshot per user message."""
-
-    async def create_snapshot(self, session_id: str, message_id: str) -> str | None:
-        """Take a snapshot before a message is stored. Its id is stored with the message and returned by a rewind."""
         ...

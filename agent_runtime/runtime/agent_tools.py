@@ -11,7 +11,7 @@ from agent_common.home_folder import home_folder
 
 from ..agents import AgentDirectory
 from ..connectors import ConnectorManager
-from ..ports import Clock, Events, HubAccess, Mesh, SideEffectGate
+from ..ports import Clock, Events, HubAccess, Mesh, SideEffectGate, TeamRequests
 from ..sandbox import Confinement, SandboxLimits
 from ..settings import Settings
 from ..skills import (
@@ -64,6 +64,8 @@ class AgentToolsBuilder:
     agents: AgentDirectory
     side_effects: SideEffectGate
     hub: HubAccess | None
+    team: TeamRequests | None
+    """None: there is no host."""
     on_subscribe: Callable[[], None]
     """Called whenever a session may have subscribed to a topic."""
 
@@ -83,18 +85,16 @@ class AgentToolsBuilder:
     def _own_tools(self, library: SkillLibrary) -> tuple[Tool, ...]:
         from agent_common.net import WebClient
 
-        from ..mesh import MeshRooms, MeshSearch
+        from ..mesh import MeshSearch
 
         settings = self.settings
-        has_mesh = "mesh_url" in settings.model_fields_set
-        rooms = MeshRooms(settings.mesh_url, bearer_headers(settings)) if has_mesh else None
         return builtin_tools(
             self.confinement,
             timeout=settings.tool_timeout,
             limits=self._sandbox_limits,
             egress=WebClient.via_proxy(settings.egress_url, mesh_token(settings)),
             search=self.register_closable(MeshSearch(settings.mesh_url, bearer_headers(settings))),
-            rooms=self.register_closable(rooms) if rooms else None,
+            team=self.team,
             on_subscribe=self.on_subscribe,
             events=self.events,
             hub=self.hub,

@@ -37,7 +37,7 @@ from ..loop import (
 )
 from ..mediation import ChannelGate, ConstraintService, ServeConnection
 from ..memory import MemoryService
-from ..ports import SideEffectGate, SnapshotGuard
+from ..ports import HubAccess, SideEffectGate
 from ..sandbox import Confinement, choose_confinement, raise_priority
 from ..sessions import Ids
 from ..settings import Settings
@@ -59,7 +59,7 @@ from .turn_limits import TurnLimitPolicy
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from ..mesh import MeshClient, ModelCatalog, ModelClient
+    from ..mesh import MeshClient, MeshTeamRequests, ModelCatalog, ModelClient
 
 log = logger(__name__)
 
@@ -67,8 +67,9 @@ log = logger(__name__)
 class Runtime:
     """One agent. Call `open`, then `start`; at the end `drain` and `close`."""
 
-    def __init__(self, settings: Settings, snapshots: SnapshotGuard | None = None) -> None:
-        self.settings, self.clock, self._snapshot_guard = settings, SystemClock(), snapshots
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.clock = SystemClock()
         self.home = Home(settings.data_dir, user_folder=settings.user_folder)
         self.database = Database(self.home.database, MIGRATIONS)
         self.app_state = AppState(
@@ -84,7 +85,8 @@ class Runtime:
         self._admission: Admission | None = None
         self._compaction: CompactionService | None = None
         self._mediation: MediationSetup | None = None
-        self._topics = TopicSetup(settings)
+        self._topics = TopicSetup()
+        self._team: MeshTeamRequests | None = None
         self._closables: list[Closable] = [self._topics]
         """Closed by `close`, the one opened last first."""
 
@@ -110,14 +112,10 @@ class Runtime:
         constraints.load()
         await self._agent_rules.load()
         authority = AuthorityResolver(agents, ProjectRules.read(home.data_dir), constraints.layer)
-        limits = TurnLimitPolicy(settings, catalog)
+        limits = TurnLimitPolicy(settings, catalog.cards)
         storage = StorageServices.start(settings, home, self.database, clock, confinement, own, mesh)
         hub = own(HubSetup(settings))
-        builder = AgentToolsBuilder(
-            settings, home, self.database, clock, self.app_state.events, confinement, own, storage, agents, gate,
-            hub.access, self._topics.wake.set,
-        )  # fmt: skip
-        agent_tools = await builder.build(mesh)
+        agent_tools = await self._agent_tools_builder(confinement, storage, agents, gate, hub.access).build(mesh)
         known = redactor(settings, agent_tools.connectors.secret_values())
         redact_lines(known.redact)
         tools, windows = agent_tools.tools, ModelWindows(limits.window, catalog.cards)
@@ -142,12 +140,18 @@ class Runtime:
         services.admission.start(runner.run, finalizer.finalize_cancelled)
         reporter = task_reporter(settings, self.database)
         chats, tasks = ChatService(services, limits.chat), TaskService(services, limits.task, reporter)
-        mediation = MediationSetup(
-            settings, gate, constraints, services, chats, tasks, reporter,
-            confined=confinement.name != "off", serve_api=self.serve_connection,
-        )  # fmt: skip
+        mediation = self._mediation = MediationSetup(
+            settings,
+            gate,
+            constraints,
+            services,
+            chats,
+            tasks,
+            reporter,
+            confined=confinement.name != "off",
+            serve_api=self.serve_connection,
+        )
         self._closables.insert(0, mediation)  # closed last: until then it can report what the others bring to an end
-        self._mediation = mediation
         await Recovery(
             services, tasks, limits.chat(), (mediation.worker, *hub.work_stores, *self._topics.work_stores)
         ).run()
@@ -175,7 +179,7 @@ class Runtime:
         self.app_state.channel = mediation.channel
         await mediation.start()
         hub.start(services, chats, agent_tools.skill_library)
-        self._topics.start(services, chats)
+        self._topics.start(services, chats, self._team)
 
     async def run_file(self, source: Path, target: Path) -> bool:
         """Run one work request from a file, once started. Return whether it was completed. Raises StartError."""
@@ -189,7 +193,7 @@ class Runtime:
             self._compaction.drain(self.settings.drain_grace)
         if self._mediation is not None:
             self._mediation.stop_accepting()
-        await self._topics.stop()
+        await self._topics.close()
         if self._admission is not None:
             await self._admission.drain(self.settings.drain_grace)
         self.app_state.events.close()
@@ -204,6 +208,30 @@ class Runtime:
             except Exception:  # the others, and the database, must be closed all the same
                 log.exception("closing failed", service=type(thing).__name__)
         self.database.close()
+
+    def _agent_tools_builder(
+        self,
+        confinement: Confinement,
+        storage: StorageServices,
+        agents: AgentDirectory,
+        gate: SideEffectGate,
+        hub: HubAccess | None,
+    ) -> AgentToolsBuilder:
+        return AgentToolsBuilder(
+            settings=self.settings,
+            home=self.home,
+            database=self.database,
+            clock=self.clock,
+            events=self.app_state.events,
+            confinement=confinement,
+            register_closable=self._register_closable,
+            storage=storage,
+            agents=agents,
+            side_effects=gate,
+            hub=hub,
+            team=self._open_team_requests(),
+            on_subscribe=self._topics.wake.set,
+        )
 
     def _build_loop_services(
         self,
@@ -239,7 +267,7 @@ class Runtime:
             model=model,
             tool_catalog=agent_tools.tools,
             authority_resolver=authority,
-            live_sessions=LiveSessions(self.database, ids, clock, authority.agents, settings.model, prompts),
+            live_sessions=LiveSessions(self.database, ids, authority.agents, settings.model, prompts),
             agent_rules=self._agent_rules,
             admission=admission,
             learnings=storage.learnings,
@@ -247,7 +275,6 @@ class Runtime:
             parallel_tools=settings.max_parallel_tools,
             price_check=price_check,
             require_fit=MessageSizeCheck(windows, agent_tools.tools, authority).require,
-            snapshot_guard=self._snapshot_guard,
             skills_folder=settings.skills_path.resolve(),
         )
 
@@ -283,13 +310,20 @@ class Runtime:
 
     def _start_posting_card(self, agents: AgentDirectory, agent_tools: AgentTools) -> None:
         """Tell the host what the agent can do, if there is a host."""
-        from ..mesh import CardPoster, MeshRooms
+        from ..mesh import CardPoster
 
-        settings = self.settings
-        if "mesh_url" in settings.model_fields_set:
-            rooms = self._register_closable(MeshRooms(settings.mesh_url, bearer_headers(settings)))
-            read_card = card_reader(settings, agents, agent_tools.skill_library, agent_tools.tools)
-            self._register_closable(CardPoster(rooms, read_card)).start()
+        if self._team is not None:
+            read_card = card_reader(self.settings, agents, agent_tools.skill_library, agent_tools.tools)
+            self._register_closable(CardPoster(self._team, read_card)).start()
+
+    def _open_team_requests(self) -> MeshTeamRequests | None:
+        """Return the client of what the host keeps for a team, once and for all; None if there is no host."""
+        from ..mesh import MeshTeamRequests
+
+        if self.settings.has_mesh:
+            self._team = MeshTeamRequests(self.settings.mesh_url, bearer_headers(self.settings))
+            self._closables.insert(0, self._team)  # closed after those that use it
+        return self._team
 
     def _register_closable(self, closable: T) -> T:
         self._closables.append(closable)

@@ -38,7 +38,7 @@ def connector_deps(settings: Settings, home: Home, confinement: Confinement) -> 
         upstream=WebClient.via_proxy(settings.egress_url, token).upstream,
         egress_url=settings.egress_url,
         egress_token=token,
-        mesh_url=settings.mesh_url if "mesh_url" in settings.model_fields_set else None,
+        mesh_url=settings.mesh_url if settings.has_mesh else None,
     )
 
 

@@ -1,4 +1,4 @@
-"""Keeps the database from growing for ever: the owned task that deletes old sessions, a little at a time."""
+"""Delete old sessions a little at a time, so that the database does not grow for ever."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from ..workspace import Home
 log = logger(__name__)
 T = TypeVar("T")
 PASS_SECONDS = 3600.0
-"""Between two passes."""
+"""Seconds between two passes."""
 STEP_SECONDS = 0.02
-"""That one step may take on the writer's thread: turns wait for it."""
+"""Seconds that one step may keep the writer's thread, for which turns wait."""
 PAUSE_SECONDS = 0.05
-"""Between two steps: turns come first."""
+"""Seconds between two steps, in which turns come first."""
 SESSIONS_AT_ONCE, MESSAGES_AT_ONCE = 50, 50
 
 
@@ -87,7 +87,7 @@ class SessionRetention:
                 await self._task
 
     async def sweep(self) -> int:
-        """Delete all sessions that are too old now; how many. Raises StoreError."""
+        """Delete all sessions that are too old now. Return their number. Raises StoreError."""
         gone = await self._delete_marked()
         if self._limits.days or self._limits.rows:
             now = await self._advance_clock()
@@ -96,7 +96,7 @@ class SessionRetention:
         return gone
 
     async def _delete(self, old: OldSessions) -> int:
-        """Delete these sessions; how many."""
+        """Delete these sessions. Return their number."""
         gone = 0
         while found := await self._read(lambda connection: retention.find_old(connection, old, SESSIONS_AT_ONCE)):
             marked = await self._mark(found, old)
@@ -108,7 +108,7 @@ class SessionRetention:
     # -- which
 
     async def _old(self, now: int) -> list[OldSessions]:
-        """What no setting can shorten is the week in which ids are known."""
+        """Return which sessions are too old. Those of the last week, in which ids are known, never are."""
         needed = [*self._session_data.sessions_in_use.ids_in_use(), *await self._read(needed_sessions)]
         latest = OldSessions(now - ID_DAYS * DAY_MS, needed, MAIN_ALIAS)
         by_age = now - max(self._limits.days, ID_DAYS) * DAY_MS if self._limits.days else 0
@@ -120,15 +120,16 @@ class SessionRetention:
     async def _advance_clock(self) -> int:
         """The time by which sessions are aged: it follows the wall clock, at twice the speed of time at most, so that
         no jump of the wall clock makes everything old at once."""
-        wall, lived = self._clock.now_ms(), self._clock.monotonic()
+        wall = self._clock.now_ms()
+        monotonic = self._clock.monotonic()
         if self._aging_time_ms is None:
             reached = await self._read(lambda connection: retention.read_clock(connection, wall))
         else:
-            reached = min(wall, self._aging_time_ms + round(2000 * (lived - self._last_pass)))
+            reached = min(wall, self._aging_time_ms + round(2000 * (monotonic - self._last_pass)))
         if self._aging_time_ms is None or abs(reached - self._stored_time_ms) >= DAY_MS:
             await self._database.write(lambda connection: retention.save_clock(connection, wall, reached))
             self._stored_time_ms = reached
-        self._aging_time_ms, self._last_pass = reached, lived
+        self._aging_time_ms, self._last_pass = reached, monotonic
         return reached
 
     # -- deleting
@@ -140,7 +141,7 @@ class SessionRetention:
         return await self._database.write(lambda connection: retention.mark(connection, session_ids, sure, now))
 
     async def _delete_marked(self) -> int:
-        """Delete what is marked, also by an earlier life; how many sessions."""
+        """Delete what is marked, also by an earlier process. Return the number of sessions."""
         going = await self._read(retention.marked_sessions)
         if not going:
             return 0
@@ -202,6 +203,6 @@ def _delete(connection: sqlite3.Connection, message_ids: Sequence[str]) -> int:
 
 
 def _timer() -> Callable[[], bool]:
-    """Whether the time of a step that begins now is over."""
+    """Return a function that says whether the time of a step that begins now is over."""
     end = time.monotonic() + STEP_SECONDS
     return lambda: time.monotonic() >= end

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
-from agent_common.protocol import TaskAssignment
+from agent_common.protocol import ModelCard, TaskAssignment
 
 from ..context import ContextWindow
 from ..loop import TurnLimits
@@ -14,12 +14,13 @@ from ..settings import DEFAULT_CONTEXT, Settings
 class TurnLimitPolicy:
     """The limits of a turn, from the settings, the assignment and what the mesh says about the model."""
 
-    def __init__(self, settings: Settings, catalog: Any) -> None:
-        self._settings, self._catalog = settings, catalog
+    def __init__(self, settings: Settings, cards: Mapping[str, ModelCard]) -> None:
+        self._settings = settings
+        self._cards = cards
 
     def window(self, model: str) -> ContextWindow:
-        """What the operator says of the agent's own model counts; of any other model he only sets the most."""
-        card, most = self._catalog.cards.get(model), self._settings.context_limit
+        """What the operator says of the agent's own model counts; of any other model it is only the upper limit."""
+        card, most = self._cards.get(model), self._settings.context_limit
         card_limit = card.context_limit if card else None
         if most is not None and card_limit is not None and model != self._settings.model:
             most = min(most, card_limit)
@@ -56,5 +57,5 @@ class TurnLimitPolicy:
         )
 
     def _max_output(self) -> int | None:
-        card = self._catalog.cards.get(self._settings.model)
+        card = self._cards.get(self._settings.model)
         return card.max_output_tokens if card else None

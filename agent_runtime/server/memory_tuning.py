@@ -11,8 +11,9 @@ _LARGE_BLOCK = 128 * 1024
 
 
 def tune_malloc() -> None:
-    """Have threads share one heap, in place of one for each that is never as full, and large blocks stay out of it, so
-    that they go back to the system; left alone, malloc puts ever larger ones into it. Before any thread is there."""
+    """Let all threads share one heap; one heap for each would be filled less. Large blocks stay outside of it, so that
+    their memory goes back to the system: left alone, malloc puts ever larger ones into it. Call it before any thread
+    starts."""
     with suppress(AttributeError):  # not glibc
         libc = ctypes.CDLL(None)
         libc.mallopt(_ARENA_MAX, 1)

@@ -2,7 +2,7 @@
 
 from . import branches, markers, retention, spoken_messages
 from .branches import RewindResult
-from .copies import SessionCopy, write_at_once, write_copy
+from .copies import SessionCopy, write_copy
 from .copy_shares import CopyShares
 from .forks import Branch, Fork, plan_fork
 from .markers import COMPACTION, Marked, Marker, Shortened, skill_names
@@ -95,6 +95,5 @@ __all__ = [
     "tool_name",
     "transfer",
     "unknown_session",
-    "write_at_once",
     "write_copy",
 ]

@@ -70,11 +70,6 @@ class RewindResult:
     hidden: int
     """Number of hidden messages."""
 
-    @property
-    def snapshot_id(self) -> str | None:
-        """The host's snapshot of the machine from before this message, if any."""
-        return self.message.metadata.get("snapshot_id")
-
 
 def resolve_message_id(connection: sqlite3.Connection, session_id: str, name: str) -> str | None:
     """Return our id of a message named by the client's id or by ours; None if there is none. The client's id takes

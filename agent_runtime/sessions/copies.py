@@ -53,12 +53,6 @@ async def write_copy(database: Database, copy: SessionCopy, now: int, *, step_se
         raise
 
 
-def write_at_once(connection: sqlite3.Connection, copy: SessionCopy) -> None:
-    """Store a session as a part of the caller's unit."""
-    copy.begin(connection)
-    copy.step(connection, 0, _never)
-
-
 @dataclass(slots=True)
 class _Steps:
     copy: SessionCopy
@@ -92,7 +86,3 @@ class _Steps:
 def _ignore_result(done: asyncio.Future[None]) -> None:
     if not done.cancelled():
         done.exception()  # it stays hidden; the next start gives it up
-
-
-def _never() -> bool:
-    return False

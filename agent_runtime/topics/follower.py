@@ -13,7 +13,7 @@ from agent_common.protocol import DeliveryReceipt, Receive, TopicDeliveries
 from agent_common.telemetry import logger
 
 from ..errors import MeshUnavailable, StoreError, ToolFailure
-from ..ports import MAX_MESH_BYTES, MESH_SECONDS, MeshRequest, Rooms
+from ..ports import MAX_MESH_BYTES, MESH_SECONDS, MeshRequest, TeamRequests
 from .turns import TopicTurns
 
 log = logger(__name__)
@@ -31,9 +31,9 @@ class TopicFollower:
     """One question to the host after the other. What was taken is said with the next one; a question that failed is
     asked again with the same receipts."""
 
-    def __init__(self, rooms: Rooms, wake: asyncio.Event, look_seconds: float = LOOK_SECONDS) -> None:
+    def __init__(self, team: TeamRequests, wake: asyncio.Event, look_seconds: float = LOOK_SECONDS) -> None:
         """`wake`: set whenever a session may have subscribed."""
-        self._rooms, self._wake, self._look_seconds = rooms, wake, look_seconds
+        self._team, self._wake, self._look_seconds = team, wake, look_seconds
         self._has_asked = False
         self._task: asyncio.Task[None] | None = None
 
@@ -91,7 +91,7 @@ class TopicFollower:
             {"content-type": "application/json"},
             seconds=wait + MESH_SECONDS,
         )
-        reply = await self._rooms.request(request)
+        reply = await self._team.request(request)
         try:
             found = TopicDeliveries.model_validate(await read_json_async(reply.body, _LIMITS))
         except (JsonRefused, ValidationError) as error:

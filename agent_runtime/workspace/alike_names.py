@@ -20,7 +20,7 @@ ALIKE_SIGNS = (
 SIGN_FORMS = {ord(sign): group[0] for group in ALIKE_SIGNS for sign in group[1:]}
 """For `str.translate`: what keyboards have in the place of a sign."""
 MAX_ENTRIES = 10_000
-"""Of a folder, that are compared."""
+"""Entries of one folder that are compared at most."""
 MAX_NAME = 255
 """Characters of a name; no file system has a longer one."""
 

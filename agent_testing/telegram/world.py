@@ -92,10 +92,6 @@ class World:
             return -self.next_id("group", _FIRST_GROUP_ID)
         return -1_000_000_000_000 - self.next_id("supergroup", _FIRST_SUPERGROUP_ID)
 
-    def account_named(self, username: str) -> Account | None:
-        wanted = username.removeprefix("@").lower()
-        return next((one for one in self.accounts.values() if (one.username or "").lower() == wanted), None)
-
     # ---------------------------------------------------------------- messages
 
     def post(

@@ -30,7 +30,7 @@ MOST_ANSWERS = 8
 IDLE_SECONDS = 120
 HOST_CID = 2
 SECRETS = "/run/secrets"
-_MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REMOUNT = 1, 2, 4, 8, 32
+_MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 2, 4, 8
 _RESTART, _DISABLE_CAD = 0x01234567, 0x00000000
 _libc = ctypes.CDLL(None, use_errno=True)
 Config = dict[str, Any]

@@ -145,7 +145,7 @@ def test_system_calls_that_no_guest_needs_are_refused() -> None:
     assert not refused & {name for rule in PROFILE["syscalls"] for name in rule["names"]}
 
 
-def test_what_the_rungs_need_is_not_refused() -> None:
+def test_what_the_backends_need_is_not_refused() -> None:
     bubblewrap = {
         "clone",
         "unshare",

@@ -20,17 +20,17 @@ def main() -> int:
     parser.add_argument("cases", nargs="*", help="names of cases; default: all")
     parser.add_argument("--only", choices=("confined", "bare"))
     parser.add_argument("--server", choices=("root", "user"), default="root", help="whom the confined server runs as")
-    parser.add_argument("--rung", default="", help="the rung that must be in force")
+    parser.add_argument("--backend", default="", help="the backend that must be in force")
     parser.add_argument("--page", action="store_true", help=f"write the outcomes of all cases to {PAGE}")
     parser.add_argument("-v", "--verbose", action="store_true", help="show what the tools answered")
     options = parser.parse_args()
     if unavailable():
         sys.exit(unavailable())
     names = tuple(options.cases)
-    if options.page and (names or options.only or options.server != "root" or options.rung):
-        parser.error("--page needs all cases, both runs, and the best rung with the server as root")
+    if options.page and (names or options.only or options.server != "root" or options.backend):
+        parser.error("--page needs all cases, both runs, and the best backend with the server as root")
     grounds = {
-        "confined": replace(held(options.rung, options.server), names=names),
+        "confined": replace(held(options.backend, options.server), names=names),
         "bare": Ground("off", "own", names=names),
     }
     columns: dict[str, dict[str, Outcome]] = {}

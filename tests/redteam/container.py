@@ -179,7 +179,7 @@ def main(root: str, disk: str, install: str, repository: str, described: str) ->
     os.chown(disk, owner, owner)
     Path(disk).chmod(0o755)
     kernel.bind(Path(disk), Path(root, "disk"), writable=True)
-    for program in hidden_programs(ground.rung):
+    for program in hidden_programs(ground.backend):
         kernel.mount("/dev/null", Path(root, program.lstrip("/")), flags=kernel.BIND)
     if own:
         become_own_root()

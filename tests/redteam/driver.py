@@ -95,10 +95,10 @@ class Stage:
         data.chmod(0o700)
         return Target(data, self.uid, self.secrets["token"], model_url, settings)
 
-    def check_rung(self, name: str) -> None:
+    def check_backend(self, name: str) -> None:
         """Raises RuntimeError when commands are held otherwise than they should be."""
-        if self.ground.rung not in ("", name):
-            raise RuntimeError(f"{self.ground.rung} was wanted, and {name} is in force")
+        if self.ground.backend not in ("", name):
+            raise RuntimeError(f"{self.ground.backend} was wanted, and {name} is in force")
 
     def victim(self, target: Target) -> None:
         """Another session, with something to tell and a file in its scratch."""
@@ -135,7 +135,7 @@ def plays(stage: Stage, cases: Sequence[Case]) -> Iterator[Outcome]:
             with stage.target({}, provider.url) as target, ThreadPoolExecutor(AT_ONCE) as pool:
                 model.targets[VICTIM.name] = target
                 stage.victim(target)
-                stage.check_rung(target.get("/status")["confinement"])
+                stage.check_backend(target.get("/status")["confinement"])
                 yield from pool.map(lambda case: on(target, case), shared)
         if quiet := [case for case in cases if case.apart == "quiet"]:
             with stage.target(QUIET, provider.url) as target:

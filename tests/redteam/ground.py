@@ -16,8 +16,8 @@ class Ground:
     users: Literal["machine", "own"] = "machine"
     """Whether the container's root is the machine's (without what reaches past namespaces) or nobody outside."""
     server: Literal["root", "user"] = "root"
-    rung: str = ""
-    """The rung that must be in force, with better ones out of the way; empty: the best there is."""
+    backend: str = ""
+    """The backend that must be in force, with better ones out of the way; empty: the best there is."""
     names: tuple[str, ...] = ()
     """Cases to play; none: all."""
 
@@ -31,14 +31,14 @@ class Ground:
         return cls(**fields)
 
 
-def held(rung: str, server: Literal["root", "user"]) -> Ground:
-    """Where commands are held by that rung."""
-    return Ground(server=server, rung=rung)
+def held(backend: str, server: Literal["root", "user"]) -> Ground:
+    """Where commands are held by that backend."""
+    return Ground(server=server, backend=backend)
 
 
 HIDDEN: dict[str, tuple[str, ...]] = {"": (), "bubblewrap": ()}
-"""Programs that must be missing, so that a rung is the best there is. One that is not named here hides bubblewrap."""
+"""Programs that must be missing, so that a backend is the best there is. One not named here hides bubblewrap."""
 
 
-def hidden_programs(rung: str) -> tuple[str, ...]:
-    return HIDDEN.get(rung, ("/usr/bin/bwrap",))
+def hidden_programs(backend: str) -> tuple[str, ...]:
+    return HIDDEN.get(backend, ("/usr/bin/bwrap",))

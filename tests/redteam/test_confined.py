@@ -1,7 +1,7 @@
 """Every attempt against a confined runtime: none may succeed.
 
-REDTEAM_RUNG names the rung that must be in force, better ones being out of the way; REDTEAM_SERVER=user runs the server
-as somebody who is not root.
+REDTEAM_BACKEND names the backend that must be in force, better ones being out of the way; REDTEAM_SERVER=user runs the
+server as somebody who is not root.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .play import Outcome
 
 pytestmark = pytest.mark.timeout(480)
 
-RUNG = os.environ.get("REDTEAM_RUNG", "")
+BACKEND = os.environ.get("REDTEAM_BACKEND", "")
 SERVER = os.environ.get("REDTEAM_SERVER", "root")
 CORE = (
     "environment-of-the-server",
@@ -39,7 +39,7 @@ CORE = (
 @pytest.fixture(scope="module")
 def confined(request: pytest.FixtureRequest) -> dict[str, Outcome]:
     assert SERVER in ("root", "user")
-    ground = replace(held(RUNG, "user" if SERVER == "user" else "root"), names=chosen(request, "test_it_is_held"))
+    ground = replace(held(BACKEND, "user" if SERVER == "user" else "root"), names=chosen(request, "test_it_is_held"))
     return {one.name: one for one in outcomes(ground)}
 
 

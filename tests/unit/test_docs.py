@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
+import sqlite3
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from agent_common.clock import SystemClock
 from agent_runtime.api import AppState, create_app
 from agent_runtime.cli.main import settings_help
 from agent_runtime.loop import EventBus
+from agent_runtime.runtime import MIGRATIONS
 from agent_runtime.settings import PREFIX, Settings, load_settings
 from scripts import settings, tools
 
@@ -55,7 +58,10 @@ PATH = re.compile(
     r"(?:#([\w-]+))?(?![\w/*{<])"
 )
 LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]+))?\)")
-RETIRED = re.compile(r"\b[Ss]pec (?:[A-Z]{0,2}\d|section)|\(spec[ :][^)]*|\((?:[A-Z]{1,2}\d{1,2}(?:, | to |\)))+")
+RETIRED = re.compile(
+    r"\b[Ss]pec (?:[A-Z]{0,2}\d|section)|\(spec[ :][^)]*|\((?:[A-Z]{1,2}\d{1,2}(?:, | to |\)))+"
+    r"|(?<=\s)\((?:\d\.\d(?:, |\)))+"
+)
 """Ids of rules that stand in no document of the repository."""
 ELSEWHERE = re.compile(
     r"(?:SOUL|USER|MEMORY|CLAUDE|CONTEXT|CHANGELOG|report|notes|corrections)\.md"
@@ -151,6 +157,9 @@ def test_whatever_is_cited_is_there() -> None:
         ("scripts/a.py", 'x = 1\n"""No tools (spec K8)."""'),
         ("scripts/a.py", '"""One answer for each (E12)."""'),
         ("scripts/a.py", '"""Rows are copied (E1 to E8)."""'),
+        ("scripts/a.py", '"""It reconnects (2.5, 2.7)."""'),
+        ("scripts/a.py", "# the order (2.4)"),
+        ("docs/reference/a.md", "The order (2.4) holds."),
         ("scripts/a.py", '"""See agent_runtime/loop/nowhere.py."""'),
         ("scripts/a.py", '"""See docs/reference/mediation.md#nowhere."""'),
         ("agent_host/a.py", 'raise ValueError("see docs/nowhere.md")'),
@@ -201,12 +210,26 @@ def test_the_map_of_the_code_has_every_package() -> None:
     """Also those below: `loop/turn` is a row in the section of `agent_runtime`."""
     page = (DOCS / "explanation/architecture.md").read_text("utf-8")
     mapped: set[str] = set()
-    for heading, body in re.findall(r"(?ms)^### (`agent_.*?)\n(.*?)(?=^##)", page):
-        rows = re.findall(r"(?m)^\| `([\w/]+)` \|", body)
-        mapped |= {row if row.startswith("agent_") else f"{heading.strip('`')}/{row}" for row in rows}
-    folders = [name.removesuffix("/__init__.py") for name in tracked() if re.fullmatch(r"agent_.+/__init__\.py", name)]
+    for heading, body in re.findall(r"(?ms)^### (`(?:agent_|frontends).*?)\n(.*?)(?=^##)", page):
+        cells = re.findall(r"(?m)^\| (`[\w/` ]+`) \|", body)
+        rows = [row for cell in cells for row in re.findall(r"`([\w/]+)`", cell)]
+        mapped |= {row if row.startswith(("agent_", "frontends")) else f"{heading.strip('`')}/{row}" for row in rows}
+    package = re.compile(r"((?:agent_\w+|frontends)/.+)/__init__\.py")
+    folders = [found[1] for name in tracked() if (found := package.fullmatch(name))]
     assert len(folders) > 90
-    assert sorted(folder for folder in folders if "/" in folder and folder not in mapped) == []
+    assert sorted(folder for folder in folders if folder not in mapped) == []
+
+
+def test_the_map_of_the_database_has_every_table() -> None:
+    section = (DOCS / "explanation/architecture.md").read_text("utf-8").partition("\n## The database\n")[2]
+    mapped = {name for cell in re.findall(r"(?m)^\| (`\w+`[^|]*) \|", section) for name in re.findall(r"`(\w+)`", cell)}
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
+        for migration in sorted(MIGRATIONS, key=lambda one: one.number):
+            migration.apply(database)
+        named = "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type != 'shadow'"
+        tables = {name for (name,) in database.execute(named) if not name.startswith("sqlite_")}
+    assert len(tables) > 20
+    assert mapped == tables
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import functools
+import importlib
 import json
 import math
 import os
@@ -134,6 +136,52 @@ def test_packages_are_imported_by_their_public_interface() -> None:
     assert [breach for path in CALLERS for breach in breaches(path)] == []
 
 
+# ---------------------------------------------------------------- errors
+
+
+TREES = [path for path in SOURCES if path.name == "errors.py" and "├──" in path.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("name", [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in TREES])
+def test_the_tree_of_errors_has_classes_of_the_module(name: str) -> None:
+    module = importlib.import_module(name)
+    branches = re.findall(r"(?m)^.*[├└]── (\w+)(?!.*\(in `)", module.__doc__ or "")  # `(in chat)`: elsewhere
+    assert len(branches) > 2
+    assert [branch for branch in branches if not hasattr(module, branch)] == []
+
+
+RAISES = re.compile(r"[Rr]aises ((?:(?:, |,? and |,? or )?[A-Z]+[a-z]\w*)+)")
+
+
+def test_what_a_docstring_says_is_raised_is_a_class() -> None:
+    known = set(dir(builtins))
+    for path in SOURCES:
+        facts = facts_of(path)
+        known |= facts.loads | {name for name, _ in facts.names}
+        known |= {alias.name for one in facts.imports for alias in one.names}
+    found = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in SOURCES
+        for names in RAISES.findall(path.read_text(encoding="utf-8"))
+        for name in re.findall(r"[A-Z]\w+", names)
+        if name not in known
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("Raises Busy.", ["Busy"]),
+        ("It raises Busy, NotFound and Conflict.", ["Busy, NotFound and Conflict"]),
+        ("Raises Busy, NotFound, or Conflict for a task.", ["Busy, NotFound, or Conflict"]),
+        ("The operator raises AGENT_COPIES_MB.", []),
+    ],
+)
+def test_each_class_that_a_docstring_says_is_raised_is_read(text: str, names: list[str]) -> None:
+    assert RAISES.findall(text) == names
+
+
 # ---------------------------------------------------------------- circles
 
 
@@ -186,7 +234,7 @@ def test_a_circle_is_found_among_modules_that_lead_to_it_and_away_from_it() -> N
 
 
 def functions() -> list[tuple[int, str]]:
-    """Length and place of every function of both packages."""
+    """Length and place of every function of all packages."""
     return [
         (length, f"{path.relative_to(ROOT)}:{line} {name}")
         for path in SOURCES
@@ -393,6 +441,37 @@ def test_no_call_hides_its_arguments_in_a_tuple() -> None:
     assert found == []
 
 
+def long_unpacked_tuples(text: str) -> set[str]:
+    """The variables that are given more values than a call may have arguments by position, and that a call unpacks."""
+    unpacked = set(re.findall(r"[(,]\s*\*(\w+)\s*[,)]", text))
+    return {
+        name
+        for node in (ast.walk(ast.parse(text)) if unpacked else ())
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple) and len(node.value.elts) > 7
+        if all(isinstance(one, ast.Name | ast.Attribute) for one in node.value.elts)  # no command of words
+        for name in map(ast.unparse, node.targets)
+        if name in unpacked
+    }
+
+
+def test_no_call_hides_its_arguments_in_a_variable() -> None:
+    found = {str(path.relative_to(ROOT)): long_unpacked_tuples(path.read_text(encoding="utf-8")) for path in SOURCES}
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("parts = a, b, c, d, e, f, g, h\ncall(*parts)", {"parts"}),
+        ("parts = (a, b, c, d, e, f, g, h)\ncall(x, *parts, y=1)", {"parts"}),
+        ("parts = a, b\ncall(*parts)", set()),
+        ("parts = a, b, c, d, e, f, g, h\ncall(parts)", set()),
+    ],
+)
+def test_a_variable_that_hides_arguments_is_found(text: str, names: set[str]) -> None:
+    assert long_unpacked_tuples(text) == names
+
+
 OWN_JSON = {
     "agent_host/agents/callers.py",
     "agent_host/agents/cards.py",
@@ -431,8 +510,8 @@ def test_json_from_outside_is_read_within_limits() -> None:
 RETIRED = (
     "bare bond books box briefing clerk desk diary door doors duty ends errand fitting ground hallway hoard house "
     "household hygiene kit ladder lane leash life lives mandate nobody notebook pace parcel patience pen place posture "
-    "powers ration room rung said seat settle settled shelf somebody standing talk tally tap told trail unaided "
-    "untouched veil ways whatever whoever"
+    "powers ration room rooms rung rungs said seat settle settled shelf somebody standing talk tally tap told trail "
+    "unaided untouched veil ways whatever whoever"
 )
 """Private words of earlier versions, each of which has a word of the field in its place (docs/glossary.md)."""
 KEPT = {"lives", "ends_by_lifeline", "_ends_by_lifeline", "ends_at_margin", "_ENDS_IN_WORD", "_NO_ROOM"}

@@ -153,7 +153,11 @@ _TIMEOUT_CODE = "provider_timeout"
 _TRANSIENT = frozenset((408, 409, 424, 425, 429, 498, 499))
 """424: the model failed. 498: Groq's, without capacity."""
 _FINAL_OUTAGES = frozenset((501, 505))
-_OUTAGE_CODES = ("overloaded", "server_error", "internal", "unavailable", "engine", "timeout", "529")
+_OUTAGE_CODES = frozenset((
+    *("server_error", "internal_server_error", "server_is_overloaded", "overloaded", "overloaded_error"),
+    *("engine_overloaded", "engine_overloaded_error", "unavailable", "service_unavailable", "slow_down"),
+))  # fmt: skip
+"""Of a 400 that is about the provider's state and not about the request, as some gateways answer."""
 _OUTAGE_WORDS = ("overloaded", "temporarily unavailable", "try again later", "server is busy", "engine is currently")
 _FINAL_CODES = (
     *("invalid_request", "invalidrequest", "badrequest", "bad_request", "invalidparameter", "invalid_param"),
@@ -268,9 +272,11 @@ def _access_code(status: int | None, codes: frozenset[str], words: str) -> Model
 
 
 def _may_pass(status: int | None, codes: frozenset[str], words: str) -> bool:
+    final = any(known in code for code in codes for known in _FINAL_CODES)
     if status is None:
-        final = any(known in code for code in codes for known in _FINAL_CODES)
         return not final or _has(words, _OUTAGE_WORDS)
+    if status == 400 and codes & _OUTAGE_CODES and not final and not _PLAINLY_UNKNOWN.search(words):
+        return True
     if status in _FINAL_OUTAGES or (status == 504 and _TIMEOUT_CODE in codes):
         return False
     return status >= 500 or status in _TRANSIENT or _has(words, _OUTAGE_WORDS) or _is_awaited(status, words)

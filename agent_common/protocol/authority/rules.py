@@ -52,7 +52,7 @@ class Decision:
 
     @property
     def by_person(self) -> bool:
-        """Whether a rule decided that a person has set, for the session or for all her sessions with the agent."""
+        """Whether a rule decided that a person has set, for the session or for all their sessions with the agent."""
         return self.rule is not None and self.rule.source in _OF_A_PERSON
 
 

@@ -160,8 +160,6 @@ class RewindReply(Peer):
     """Number of messages that are now hidden."""
     message: UIMessage
     """The user message that was rewound to, for editing."""
-    snapshot_id: str | None = Field(default=None, exclude_if=_absent)
-    """The snapshot of the machine that belongs to this message, if the host made one."""
 
 
 class UnrewindReply(Peer):

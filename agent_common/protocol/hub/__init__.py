@@ -113,7 +113,6 @@ from .tasks import (
 )
 from .views import (
     FULL_TRANSCRIPT,
-    NAMED_TRANSCRIPT,
     ViewMessage,
     ViewPolicy,
     named_windowed_summary,
@@ -149,7 +148,6 @@ __all__ = [
     "MAX_RESUME",
     "MAX_SECONDS",
     "MAX_TASK_PART",
-    "NAMED_TRANSCRIPT",
     "PRIORITY_RANK",
     "SESSION_TYPES",
     "TASK_ENDINGS",

@@ -78,7 +78,6 @@ class ViewPolicy:
 
 
 FULL_TRANSCRIPT = ViewPolicy()
-NAMED_TRANSCRIPT = ViewPolicy(named=True)
 
 
 def windowed_summary(recent: int) -> ViewPolicy:

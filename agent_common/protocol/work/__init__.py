@@ -42,7 +42,6 @@ from .loose_dialect import read_loose_request, read_loose_result, read_loose_sig
 from .messages import (
     ASKED_BY,
     RETRYABLE,
-    Bound,
     ConstraintAck,
     Constraints,
     ContentKind,
@@ -60,7 +59,7 @@ from .messages import (
     payload_hash,
 )
 from .schemas import work_schemas
-from .timestamps import Stamp, parse_rfc3339, to_rfc3339
+from .timestamps import Stamp, to_rfc3339
 
 __all__ = [
     "ASKED_BY",
@@ -75,7 +74,6 @@ __all__ = [
     "Ack",
     "ApiOpened",
     "Attach",
-    "Bound",
     "Cancel",
     "ConstraintAck",
     "Constraints",
@@ -121,7 +119,6 @@ __all__ = [
     "encode",
     "new_challenge",
     "new_sid",
-    "parse_rfc3339",
     "payload_hash",
     "read_frame",
     "read_loose_request",

@@ -17,7 +17,6 @@ PrincipalKind = Literal["user", "agent", "service"]
 ContentKind = Literal["text", "json", "structured"]
 ResultStatus = Literal["completed", "failed", "denied", "yielded"]
 SignalName = Literal["ready", "accepting", "completed", "mediation_broken", "constraints_outdated", "quarantined"]
-Bound = Literal["max_duration_seconds", "max_tokens", "max_tool_calls", "max_egress_bytes"]
 
 RETRYABLE = frozenset({"constraints_outdated", "draining", "overloaded"})
 """Codes of refusals that are not stored, so that the same id may be sent again

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Annotated
 
@@ -14,36 +14,27 @@ _RFC3339 = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _WRONG = "must be an RFC 3339 time, as in 2026-11-22T02:19:05Z"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_EPOCH_NAIVE = _EPOCH.replace(tzinfo=None)
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  formatted without its zone
 
 
 @lru_cache(64)  # many frames have the same time
 def to_rfc3339(ms: int) -> str:
     """Format epoch milliseconds as RFC 3339 UTC, such as `2026-11-22T02:19:05.250Z`."""
-    return f"{(_EPOCH_NAIVE + timedelta(milliseconds=ms)).isoformat(timespec='milliseconds')}Z"
+    return f"{(_EPOCH + timedelta(milliseconds=ms)).isoformat(timespec='milliseconds')}Z"
 
 
-def parse_rfc3339(text: str) -> int:
-    """Parse an RFC 3339 time into epoch milliseconds. Raises ValueError if it is malformed or has no zone."""
-    return (_moment(text) - _EPOCH) // timedelta(milliseconds=1)
-
-
-def _moment(text: str) -> datetime:
+@lru_cache(256)
+def _is_stamp(text: str) -> str:
+    """Return the text. Raises ValueError if it is malformed or has no zone."""
     found = _RFC3339.fullmatch(text)
     if found is None:
         raise ValueError(_WRONG)
     if not found[1]:
         raise ValueError("must name its zone, as in 2026-11-22T02:19:05Z")
     try:
-        return datetime.fromisoformat(text.upper())
+        datetime.fromisoformat(text.upper())
     except ValueError:
         raise ValueError(_WRONG) from None
-
-
-@lru_cache(256)
-def _is_stamp(text: str) -> str:
-    _moment(text)
     return text
 
 

@@ -35,26 +35,8 @@ _POLL_SECONDS = 0.01
 _LONGEST_FAULT = 500
 
 
-class FirecrackerRuntime(MachineRuntime):
-    async def snapshot(self, folder: Path) -> None:
-        """Save the machine into the folder. Firecracker resets the guest's vsock, so its connections break.
-
-        Raises StartFailed and OSError.
-        """
-        await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
-        files = {"snapshot_path": str(folder / "state"), "mem_file_path": str(folder / "memory")}
-        await send_requests(self.socket_dir.monitor, [("PATCH", "/vm", {"state": "Paused"})])
-        try:
-            await send_requests(
-                self.socket_dir.monitor, [("PUT", "/snapshot/create", {"snapshot_type": "Full", **files})]
-            )
-        finally:
-            await send_requests(self.socket_dir.monitor, [("PATCH", "/vm", {"state": "Resumed"})])
-
-
 class FirecrackerDriver(MachineDriver):
     name = "firecracker"
-    runtime_class = FirecrackerRuntime
 
     def __init__(
         self,
@@ -116,19 +98,6 @@ async def send_requests(monitor: Path, requests: list[ApiRequest]) -> None:
             if not answer.is_success:
                 fault = answer.text[:_LONGEST_FAULT]
                 raise StartFailed(f"firecracker refuses {method} {path}: {answer.status_code} {fault}")
-
-
-def jailer_command(
-    jailer: str, program: str, identity: str, *, uid: int, gid: int, root: Path, memory: int
-) -> tuple[str, ...]:
-    """Return the command that runs Firecracker in a chroot under `root`, as its own user and with a memory limit. Paths
-    in API requests are then relative to the chroot."""
-    limit = (memory + 64) << 20  # 64 MiB for the monitor itself
-    return (
-        *(jailer, "--id", identity, "--exec-file", program, "--uid", str(uid), "--gid", str(gid)),
-        *("--chroot-base-dir", str(root), "--cgroup-version", "2", "--cgroup", f"memory.max={limit}"),
-        *("--resource-limit", "no-file=1024", "--new-pid-ns", "--", "--api-sock", "/run/m.sock"),
-    )
 
 
 async def _wait_for_socket(path: Path, monitor: MonitorProcess, seconds: float) -> None:

@@ -55,11 +55,19 @@ class MicroagentDriver:
         return runtime
 
 
+def _ignore_pause(_paused: bool) -> None:
+    return
+
+
 class MicroagentRuntime:
     url = ""
 
     def __init__(self, program: tuple[str, ...], name: str, poll: float) -> None:
-        self._program, self._name, self._poll = program, name, poll
+        self._program = program
+        self._name = name
+        self._poll = poll
+        self._paused = False
+        self.on_paused: Callable[[bool], None] = _ignore_pause
 
     async def wait_until_ready(self, seconds: float) -> None:
         """Wait until microagent reports a running machine with a reachable mediation target. Raises StartFailed if it
@@ -74,14 +82,20 @@ class MicroagentRuntime:
             raise StartFailed(f"microagent: the workspace was not ready within {seconds:g} s") from None
 
     async def wait(self) -> str:
-        while True:
-            try:
-                status = await self.status()
-            except StartFailed as error:
-                return f"cannot be watched: {error}"
-            if not status.running:
-                return f"ended: {status.detail}"
-            await asyncio.sleep(self._poll)
+        try:
+            while (status := await self.status()).running:
+                self._set_paused(status.detail == "paused")
+                await asyncio.sleep(self._poll)
+            return f"ended: {status.detail}"
+        except StartFailed as error:
+            return f"cannot be watched: {error}"
+        finally:
+            self._set_paused(False)
+
+    def _set_paused(self, paused: bool) -> None:
+        if paused != self._paused:
+            self._paused = paused
+            self.on_paused(paused)
 
     async def stop(self, *, at_once: bool = False) -> None:
         try:

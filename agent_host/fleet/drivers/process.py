@@ -130,11 +130,9 @@ class ProcessDriver:
         try:
             async with asyncio.timeout(self._start_timeout), httpx2.AsyncClient(trust_env=False) as client:
                 while child.running:
-                    with contextlib.suppress(httpx2.TransportError):
-                        async with client.stream("GET", f"{child.url}/readyz") as response:
-                            if response.is_success:
-                                return
-                            answer = await _begin_of(response)
+                    is_ready, answer = await _ask_readiness(client, child.url, answer)
+                    if is_ready:
+                        return
                     await asyncio.sleep(_POLL_SECONDS)
         except TimeoutError:
             raise StartFailed(
@@ -145,6 +143,14 @@ class ProcessDriver:
         reason = f"the runtime {ended} before it was ready"
         tail = log.read_tail(_LOG_TAIL, this_run=True).strip()
         raise StartFailed(f"{tail}\n{reason}; its log is {log.path}" if tail else f"{reason}; {log.path} is empty")
+
+
+async def _ask_readiness(client: httpx2.AsyncClient, url: str, before: str) -> tuple[bool, str]:
+    """Return whether the runtime is ready, and the beginning of its answer; `before` if it gave none."""
+    with contextlib.suppress(httpx2.TransportError):
+        async with client.stream("GET", f"{url}/readyz") as response:
+            return response.is_success, await _begin_of(response)
+    return False, before
 
 
 class ChildRuntime:

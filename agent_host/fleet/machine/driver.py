@@ -30,7 +30,6 @@ class MachineDriver(ABC):
     """A driver whose machines outlive the host's process. `boot` starts the processes of one machine."""
 
     name: ClassVar[str]
-    runtime_class: ClassVar[type[MachineRuntime]] = MachineRuntime
     passes_settings = True
     sees_host_files = False
 
@@ -109,7 +108,7 @@ class MachineDriver(ABC):
 
     def _runtime(self, record: MachineRecord, data_dir: Path) -> MachineRuntime:
         socket_dir = self._socket_dir(record.workspace)
-        return self.runtime_class(self._settings, socket_dir, self._host_sockets, Console(data_dir / CONSOLE), record)
+        return MachineRuntime(self._settings, socket_dir, self._host_sockets, Console(data_dir / CONSOLE), record)
 
     async def _find_runtime(self, workspace_id: str, data_dir: Path) -> MachineRuntime | None:
         """Return the machine on record, whether it still runs or not, or None. Raises StartFailed."""

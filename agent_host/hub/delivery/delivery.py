@@ -31,7 +31,7 @@ from .subscription import Subscription, Watch
 log = structlog.get_logger(__name__)
 Read = TypeVar("Read")
 _AGAIN_SECONDS = 1.0
-"""After which what could not be read is read again."""
+"""Seconds until what could not be read is read again."""
 
 
 class Delivery:

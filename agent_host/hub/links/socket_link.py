@@ -25,11 +25,11 @@ log = structlog.get_logger(__name__)
 LIMITS = JsonLimits(max_bytes=MAX_FRAME, max_values=50_000)
 """What a frame of a client may cost."""
 SEND_SECONDS = 30.0
-"""Within which a client must have made space for a frame, or its link is cut."""
+"""Seconds that a client has to make space for a frame before its link is cut."""
 _MOST_ID = 1000
 """Most characters of an id that the answer to a wrong frame repeats."""
 _REQUEST_ID = re.compile(rb'\s*\{[^{\[]{0,200}?"request_id"\s*:\s*"([ !#-\[\]-~]{1,200})"')
-"""That of a frame whose JSON is not read: at the beginning, before anything that could have one of its own."""
+"""The id in a frame whose JSON is not read: at the beginning, before anything that could have one of its own."""
 
 
 class _Refused(Exception):

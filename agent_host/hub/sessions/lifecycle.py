@@ -43,9 +43,9 @@ from .posting import Posting
 from .table import SessionTable
 
 _AGAIN_MS = 1000
-"""After which what could not be written is tried again."""
+"""Milliseconds until a write that failed is tried again."""
 _UNREAD = Backoff(1.0, 60.0)
-"""After which a session that could not be read is tried again."""
+"""Pauses before a session that could not be read is tried again."""
 _ATTEMPTS = 5
 """How often what an agent or an operator wants is appended, while other hubs append to the same session."""
 

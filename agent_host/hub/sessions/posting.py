@@ -222,6 +222,7 @@ class Posting:
 
     async def _reload(self, session: LiveSession, posts: list[Post]) -> None:
         """Fold the session from its log, then append what was not written."""
+        failures = 0
         while True:
             try:
                 _, stored, folded = await self._table.read(session.session_id)
@@ -231,12 +232,16 @@ class Posting:
                 self._forget(session, posts)
                 return
             except Exception as error:  # noqa: BLE001
-                log.error("hub_session_unreadable", session=session.session_id, why=str(error))
-                await asyncio.sleep(1.0)
+                failures += 1
+                await self._wait_to_reread(session, error, failures)
         session.folded, session.snapshot_sequence = folded, stored.row.snapshot_sequence
         self.count(session)
         session.fired |= read_fired(stored.row.fired)
         await self._catch_up(session, posts)
+
+    async def _wait_to_reread(self, session: LiveSession, error: Exception, failures: int) -> None:
+        log.error("hub_session_unreadable", session=session.session_id, why=str(error), failures=failures)
+        await asyncio.sleep(self._limits.reread.pause(failures))
 
     def _forget(self, session: LiveSession, posts: list[Post]) -> None:
         """A session whose opening could not be stored: leave no trace of it, and tell those who wait."""
@@ -263,14 +268,16 @@ class Posting:
 
     async def _catch_up(self, session: LiveSession, posts: list[Post]) -> None:
         """Take what is new from the log, then append what waits. The session is loading until then."""
+        failures = 0
         while True:
             known = session.known
             try:
                 page = await self._store.log(session.session_id, session.committed, _PAGE)
             except Exception as error:  # noqa: BLE001
-                log.error("hub_session_unreadable", session=session.session_id, why=str(error))
-                await asyncio.sleep(1.0)
+                failures += 1
+                await self._wait_to_reread(session, error, failures)
                 continue
+            failures = 0
             for envelope in page:
                 self._take_in(session, envelope)
             if not page and session.known == known:

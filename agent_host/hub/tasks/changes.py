@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
-from agent_common.clock import Clock
 from agent_common.protocol import same_json
 from agent_common.protocol.hub import HubUnavailable, NetworkError, NotFoundError, TaskMetadata
 
@@ -36,9 +35,11 @@ Change = Callable[[TaskMetadata], tuple[TaskMetadata, TaskEvent | None]]
 class TaskWriter:
     """Reads and changes tasks."""
 
-    def __init__(self, store: HubStore, clock: Clock, audit: HubAudit, table: SessionTable, posting: Posting) -> None:
-        self._store, self._clock, self._audit = store, clock, audit
-        self._table, self._posting = table, posting
+    def __init__(self, store: HubStore, audit: HubAudit, table: SessionTable, posting: Posting) -> None:
+        self._store = store
+        self._audit = audit
+        self._table = table
+        self._posting = posting
         self._changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By task: of this hub's changes none meets another one, because its session would be read again for that."""
 

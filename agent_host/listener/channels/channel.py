@@ -107,7 +107,6 @@ class WorkspaceChannel:
     lost: dict[str, OpenWork] = field(default_factory=dict[str, OpenWork])
     """Work sent over connections that have broken, by request id; the agent reports on it when it next attaches."""
     paused: bool = False
-    last_break: str | None = None
 
     @property
     def loose(self) -> bool:

@@ -142,7 +142,6 @@ class AgentSession:
         self.api.close()
         if self.channel.session is self:
             self.channel.session = None
-            self.channel.last_break = reason
         self.record_event("detached", reason)
         if not drained:
             self._services.metrics.count("breaks", reason if reason.isidentifier() else "connection")

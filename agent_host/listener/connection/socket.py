@@ -78,11 +78,6 @@ class AgentConnection(asyncio.Protocol):
         self.last_received_at = clock.monotonic()
         """Monotonic time of the last byte received, in seconds."""
 
-    @property
-    def queued_frames(self) -> int:
-        """Number of frames that wait to be written."""
-        return len(self._outbox)
-
     def set_max_line(self, max_line: int) -> None:
         """Allow longer lines, once the peer has proved who it is."""
         self._lines.soft = max_line

@@ -46,9 +46,7 @@ class CacheWatch:
     prompt_tokens: Counter[str] = field(default_factory=Counter[str])
     cached_tokens: Counter[str] = field(default_factory=Counter[str])
     _misses: Counter[str] = field(default_factory=Counter[str])
-    _seen: OrderedDict[tuple[str, str, bytes], float] = field(
-        default_factory=OrderedDict[tuple[str, str, bytes], float]
-    )
+    _seen: OrderedDict[_Key, float] = field(default_factory=OrderedDict[_Key, float])
 
     @property
     def cold_models(self) -> list[str]:

@@ -361,8 +361,8 @@ def _error_text(body: bytes) -> str:
 
 
 def _as_openai_error(status: int, body: bytes, meant: ModelError) -> bytes:
-    """Return the error in OpenAI's shape, with the provider's words where its body has some. The body itself stands
-    beside it: what an agent does about the error, and learns of the model, depends on all its codes and places."""
+    """Return the error in OpenAI's shape, with the provider's words where its body has some. The body itself is kept
+    beside it, because the agent reads codes and places from it."""
     report = read_error_body(body)
     text = report.message if report.details and report.words else f"the provider answered {status}: {_quote(body)}"
     own_codes = (one["code"] for one in report.details if isinstance(one.get("code"), str))

@@ -1,4 +1,4 @@
-"""`/permissions`: what the caller has allowed, or ruled otherwise, for all of her sessions with an agent."""
+"""`/permissions`: what the caller has allowed, or ruled otherwise, for all of their sessions with an agent."""
 
 from __future__ import annotations
 

@@ -252,7 +252,7 @@ class ServerConnection:
 
     async def _maintain(self, session: McpSession, connection_state: ConnectionState) -> None:
         """List tools again after changes, until the connection is idle. Raises _TransportClosed if it ends earlier."""
-        pauses, relists = (self._timeouts.relist_later, self._timeouts.relist), 0
+        relists = 0
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(session.watch, self._note_change, self._timeouts)
             while (left := self._seconds_until_idle()) > 0:
@@ -263,7 +263,8 @@ class ServerConnection:
                             await session.wait_until_quiet()
                     raise _TransportClosed(connection_state.reason)
                 self._changed = connection_state.take_gap() or self._changed
-                due = self._listed_at + pauses[relists < MAX_PROMPT_RELISTS] - self._now() if self._changed else left
+                pause = self._timeouts.relist if relists < MAX_PROMPT_RELISTS else self._timeouts.relist_later
+                due = self._listed_at + pause - self._now() if self._changed else left
                 if self._changed and due <= 0:
                     relists += 1
                     await self._list_again(session)

@@ -29,7 +29,7 @@ _TOO_MUCH = f"those of all its tools have at most {MAX_SCHEMAS_LENGTH // 2**20} 
 CAPABILITY = "mcp.call"
 """The name of the capability to use any MCP server, in rules and grants."""
 SERVICE_CAPABILITY = "mesh.service"
-"""That of a server which the host calls."""
+"""The same for a server that the host calls."""
 READ_FOLDERS, WRITE_FOLDERS = ["{workspace}"], ["{workspace}"]
 
 CallTool = Callable[[str, Mapping[str, Any], Callable[[], None]], Awaitable[Any]]

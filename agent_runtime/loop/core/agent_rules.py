@@ -1,4 +1,4 @@
-"""Rules of a person for all her sessions with an agent: what `always` with the scope `agent` adds
+"""Rules of a person for all their sessions with an agent: what `always` with the scope `agent` adds
 (docs/reference/permissions.md#the-rules-of-a-person-for-an-agent).
 
 They are kept under the id of the runtime, so that a copy of the data that runs as another agent has none of them.

@@ -12,7 +12,7 @@ from agent_common.protocol import Rule
 from ...agents import DEFAULT, AgentDirectory, Manifest
 from ...context import CompactionHistory, ContextUsage, TokenCalibration, View
 from ...errors import InvalidRequest
-from ...ports import HUB_PRINCIPAL, Clock, OutsideText
+from ...ports import HUB_PRINCIPAL, OutsideText
 from ...sessions import (
     AgentPrompt,
     Ids,
@@ -111,12 +111,9 @@ Draft = Callable[[Manifest, str], AgentPrompt]
 class LiveSessions:
     """Finds and keeps sessions. One that is not in use may be evicted at any time, as the database has it."""
 
-    def __init__(
-        self, database: Database, ids: Ids, clock: Clock, agents: AgentDirectory, model: str, draft: Draft
-    ) -> None:
+    def __init__(self, database: Database, ids: Ids, agents: AgentDirectory, model: str, draft: Draft) -> None:
         self._database = database
         self._ids = ids
-        self._clock = clock
         self.agents = agents
         self._model = model
         self.draft = draft

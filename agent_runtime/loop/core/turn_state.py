@@ -62,7 +62,7 @@ class WorkRecorder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ExternalWork:
-    """Work from the mediation channel, the file drop or a trigger, whose sender records it."""
+    """Work from the mediation channel, the hub or a topic, whose sender records it."""
 
     source: str
     """The entry point it came through."""
@@ -202,8 +202,6 @@ class Turn:
     """The one that answered the latest call in its place."""
     sent_ms: int = 0
     """When the message arrived, in epoch milliseconds, as in its row."""
-    snapshot_id: str | None = None
-    """The host's snapshot of the machine from before this message."""
     notes: tuple[Note, ...] | None = None
     """The notes for the model below the message; None until the turn starts."""
     has_run_before: bool = False

@@ -262,7 +262,7 @@ class TurnRunner:
         turn.interruptible = False
         turn.transition("waiting")
         turn.stream.pause(waiting_end(turn))
-        kinds = [wait.kind for wait in turn.human_wait.requests.values()]
+        kinds = [request.kind for request in turn.human_wait.requests.values()]
         log.info("turn waits", session_id=turn.session.id, message_id=turn.message_id, pending=kinds)
         for request in listed_requests(turn, self.services.admission.answer_seconds):
             facts = {**turn.event_facts(), **request.model_dump(exclude_none=True)}

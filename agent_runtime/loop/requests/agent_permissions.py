@@ -1,4 +1,4 @@
-"""The rules of a person for all her sessions with an agent, as a resource
+"""The rules of a person for all their sessions with an agent, as a resource
 (docs/reference/permissions.md#the-rules-of-a-person-for-an-agent)."""
 
 from __future__ import annotations

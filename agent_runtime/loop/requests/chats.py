@@ -132,7 +132,7 @@ class ChatService:
             rows.steer_turn(connection, message.message_id, into, {"status": "answered"}, message.sent_ms)
 
         try:
-            await self._answers.submit_with_message(session, waiting_turn, answer, unit)
+            await self._answers.submit_with_message(waiting_turn, answer, unit)
         except _DuplicateMessage:
             return await self._require_existing(incoming, session)
         start = c.Start(
@@ -189,8 +189,6 @@ class ChatService:
     async def _admit(self, incoming: IncomingMessage, session: LiveSession) -> Turn | CompletedTurn:
         turn = self._turn(incoming, session)
         await self._services.require_fit(turn)
-        if self._services.snapshot_guard is not None:
-            turn.snapshot_id = await self._services.snapshot_guard.create_snapshot(session.id, turn.message_id)
         if incoming.regenerate:
             await self._cancel_resting(incoming, session)
         running = self._services.admission.queues.active_turn(session)
@@ -307,13 +305,17 @@ class ChatService:
         session = None if turn.session.stored else turn.session.new_row(str(self._services.home.workspace))
         prompt = turn.session.prompts.get(turn.request.agent)
         row = NewTurn(
-            turn.message_id, turn.session.id, turn.request.reply_id, parts, incoming.fingerprint(),
+            turn.message_id,
+            turn.session.id,
+            turn.request.reply_id,
+            parts,
+            incoming.fingerprint(),
             turn.admission.queued,
             client_id=incoming.message_id,
             task_id=turn.request.task_id,
             metadata=_metadata(turn),
             may_give_title=not turn.session.has_text,
-        )  # fmt: skip
+        )
 
         def unit(connection: sqlite3.Connection) -> None:
             if session is not None:
@@ -374,8 +376,6 @@ def _metadata(turn: Turn) -> dict[str, Any]:
         about["sender"] = turn.request.sender
     if turn.request.steers:
         about["steers"] = True
-    if turn.snapshot_id is not None:
-        about["snapshot_id"] = turn.snapshot_id
     return about
 
 

@@ -64,8 +64,8 @@ class HumanAnswers:
         session = await self._services.live_sessions.get(principal, session_name)
         if session is None:
             raise unknown_session(session_name)
-        turn, wait = await self._find(session, answer.id)
-        await self._submit(session, turn, wait, answer)
+        turn, request = await self._find(session, answer.id)
+        await self._submit(turn, request, answer)
         return turn
 
     async def submit_all(
@@ -82,17 +82,17 @@ class HumanAnswers:
         by_id = {answer.id: answer for answer in answers}
         if turn.state == "finalizing" or turn.human_wait.answerable_ids & by_id.keys():
             await _wait_until_paused(turn)
-        met = [(wait, by_id[wait.id]) for wait in turn.human_wait.requests.values() if wait.id in by_id]
-        for wait, answer in met:
+        requests = list(turn.human_wait.requests.values())
+        matching = [(request, by_id[request.id]) for request in requests if request.id in by_id]
+        for request, answer in matching:
             _require_asked(turn, answer)
-            _part_changes(wait, answer)  # raises unless all of them fit
-        for wait, answer in met:
-            await self._submit(session, turn, wait, answer)
-        return (
-            turn
-            if met or (turn.has_run_before and turn.request.reply_id == reply_id and not turn.human_wait.requests)
-            else None
-        )
+            _part_changes(request, answer)  # raises unless all of them fit
+        for request, answer in matching:
+            await self._submit(turn, request, answer)
+        if matching:
+            return turn
+        continues = turn.has_run_before and turn.request.reply_id == reply_id and not turn.human_wait.requests
+        return turn if continues else None
 
     async def waiting_turn(self, session: LiveSession) -> Turn | None:
         """Return the session's turn if it waits for a person, or is about to; else None."""
@@ -101,26 +101,19 @@ class HumanAnswers:
             await _wait_until_paused(turn)
         return turn if turn is not None and turn.state == "waiting" and turn.human_wait.requests else None
 
-    async def submit_with_message(
-        self, session: LiveSession, turn: Turn, answer: HumanAnswer, message: Unit[None]
-    ) -> None:
+    async def submit_with_message(self, turn: Turn, answer: HumanAnswer, message: Unit[None]) -> None:
         """Record the answer, and the message that contained it, in one transaction."""
-        await self._submit(session, turn, turn.human_wait.requests[answer.id], answer, message)
+        await self._submit(turn, turn.human_wait.requests[answer.id], answer, message)
 
     async def _submit(
-        self,
-        session: LiveSession,
-        turn: Turn,
-        request: PendingRequest,
-        answer: HumanAnswer,
-        message: Unit[None] | None = None,
+        self, turn: Turn, request: PendingRequest, answer: HumanAnswer, message: Unit[None] | None = None
     ) -> None:
         """Record an answer. Cancelling the caller does not stop a write that is under way."""
         _require_asked(turn, answer)
         recorded = _part_changes(request, answer)
         if turn.state != "waiting" or turn.human_wait.requests.pop(request.id, None) is None:
             raise _not_waiting(request.id)  # already answered, or the turn was stopped
-        taking = asyncio.create_task(self._record_and_publish(session, turn, request, answer, recorded, message))
+        taking = asyncio.create_task(self._record_and_publish(turn, request, answer, recorded, message))
         turn.human_wait.answer_writes.add(taking)
         taking.add_done_callback(lambda done: self._on_recorded(turn, done))
         await asyncio.shield(taking)
@@ -132,7 +125,6 @@ class HumanAnswers:
 
     async def _record_and_publish(
         self,
-        session: LiveSession,
         turn: Turn,
         request: PendingRequest,
         answer: HumanAnswer,
@@ -140,7 +132,7 @@ class HumanAnswers:
         message: Unit[None] | None,
     ) -> None:
         try:
-            await self._record(session, turn, request, answer, part_changes, message)
+            await self._record(turn, request, answer, part_changes, message)
         except BaseException:
             turn.human_wait.requests[request.id] = request
             raise
@@ -172,7 +164,6 @@ class HumanAnswers:
 
     async def _record(
         self,
-        session: LiveSession,
         turn: Turn,
         request: PendingRequest,
         answer: HumanAnswer,
@@ -190,10 +181,10 @@ class HumanAnswers:
         added = tuple(Rule(**rule, source=answer.scope, added_at=now) for rule in allowed)
         if added and answer.scope == "agent":
             await self._services.agent_rules.change(
-                session.principal, turn.request.agent, partial(merge_rules, added=added), now, unit
+                turn.session.principal, turn.request.agent, partial(merge_rules, added=added), now, unit
             )
         else:
-            await self._add_to_session(session, added, now, unit)
+            await self._add_to_session(turn.session, added, now, unit)
 
     async def _add_to_session(self, session: LiveSession, added: Sequence[Rule], now: int, also: Unit[None]) -> None:
         """Add rules to a session, with `also` in the same transaction."""

@@ -250,9 +250,15 @@ class TaskService:
         source = turn.request.external_work.source if turn.request.external_work is not None else "api"
         trigger = {"source": source, "fired_at": now, "delivery_id": task_id}
         row = NewTurn(
-            turn.message_id, session.id, turn.request.reply_id, parts, assignment.fingerprint(), queued,
-            task_id=task_id, metadata={"trigger": trigger, "agent": turn.request.agent},
-        )  # fmt: skip
+            turn.message_id,
+            session.id,
+            turn.request.reply_id,
+            parts,
+            assignment.fingerprint(),
+            queued,
+            task_id=task_id,
+            metadata={"trigger": trigger, "agent": turn.request.agent},
+        )
         values = (session.principal, task_id, row.fingerprint, _assignment_json(assignment), turn.message_id)
 
         def unit(connection: sqlite3.Connection) -> None:

@@ -68,10 +68,6 @@ class TurnQueues:
         head = self.head_turn(turn.session) if turn.state == "queued" else turn
         return head.pending() if head is not None else []
 
-    def count_waiting(self) -> int:
-        """Return the number of queued turns of sessions that are not paused."""
-        return len(self.waiting_turns())
-
     def waiting_turns(self) -> list[Turn]:
         """Return the queued turns of sessions that are not paused."""
         return [turn for turn in self.turns("queued") if turn.session.id not in self.paused]

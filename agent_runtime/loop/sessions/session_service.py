@@ -252,7 +252,7 @@ class SessionService:
             _discard_view(session)
         message = done.message
         shown = UIMessage(id=message.id, role="user", metadata=message.metadata, parts=message.parts)
-        return RewindReply(session_id=name, hidden=done.hidden, message=shown, snapshot_id=done.snapshot_id)
+        return RewindReply(session_id=name, hidden=done.hidden, message=shown)
 
     async def unrewind(self, principal: str, name: str) -> UnrewindReply:
         """Undo the latest rewind. Raises Conflict `session_busy`, `nothing_to_unrewind`."""

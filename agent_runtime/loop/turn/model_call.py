@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from agent_common.backoff import Backoff
 from agent_common.completions import AnswerPiece, with_cost
 from agent_common.protocol import Usage
 from agent_common.protocol import chunks as c
@@ -45,6 +46,8 @@ MAX_OVERFLOW_COMPACTIONS = 3
 """Compactions per model call after the provider has refused it as too long."""
 MAX_HOST_RETURNS = 5
 """How often a model call is repeated because the host was away, for example while it restarted."""
+_BACKOFF = Backoff(0.5, 8.0, jitter=0.5)
+"""Pauses before a call is made again."""
 TEXT_WAS_REASONING = "the text before was the model's reasoning"
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
 """Maximum bytes of one answer in UTF-8; a longer one is treated as a provider failure."""
@@ -126,7 +129,7 @@ class ModelCall:
                 await self._require_repeatable(error, closures)
                 for chunk in self._discard_answer(step, error):
                     yield chunk
-                await asyncio.sleep(min(8.0, 0.25 * 2**self.budget.retries))
+                await asyncio.sleep(_BACKOFF.pause(self.budget.retries))
 
     async def _require_repeatable(self, error: ModelError, closures: int) -> None:
         """Count the repetition of a call that has failed. Raises the error if it may not be repeated.

@@ -1,4 +1,5 @@
-"""The guest's end of the mediation channel: keeps a connection to the host, and reports its state (2.5, 2.7)."""
+"""The guest's end of the mediation channel: keeps a connection to the host, and reports its state
+(docs/protocols/mediation.md#25-states-of-a-connection)."""
 
 from __future__ import annotations
 

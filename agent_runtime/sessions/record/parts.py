@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from agent_common.protocol import chunks as c
 
 from ..store.history import Message
+from ..store.ids import Kind
 
 NOTICE = "data-notice"
 """Type of a part with a message of the runtime to the model in the middle of a turn."""
@@ -51,7 +52,7 @@ class Part:
 class MessageParts:
     """The parts of one assistant message while it is written."""
 
-    def __init__(self, new_id: Any) -> None:
+    def __init__(self, new_id: Callable[[Kind], str]) -> None:
         self.parts: list[Part] = []
         self.metadata: dict[str, Any] = {}
         self._new_id = new_id
@@ -59,7 +60,7 @@ class MessageParts:
         """Open parts: texts by chunk id, calls and data parts by type and id, which models and tools choose."""
 
     @classmethod
-    def from_reply(cls, new_id: Any, ids: list[str], reply: Message) -> MessageParts:
+    def from_reply(cls, new_id: Callable[[Kind], str], ids: list[str], reply: Message) -> MessageParts:
         """Return the recorded parts of a message that is to be continued."""
         known = cls(new_id)
         known.metadata = dict(reply.metadata)

@@ -28,7 +28,6 @@ from .import_format import COLUMNS, Line, SessionImport, read_lines
 
 _PRIVATE = ("model_json", "permissions_json", "metadata_json", "data_json", "body", "tool_call_id", "workspace_root")
 """Columns that may contain a secret."""
-_PIECE = 64 * 1024
 
 
 # ---------------------------------------------------------------- export

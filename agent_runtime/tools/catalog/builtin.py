@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from agent_common.clock import SystemClock
 
-from ...ports import Events, HubAccess, Learnings, Rooms, Search, SkillIndex
+from ...ports import Events, HubAccess, Learnings, Search, SkillIndex, TeamRequests
 from ...sandbox import Confinement, SandboxLimits
 from ...workspace import FileBackups, PathLocks
 from ..agent.correction import learn_tool
@@ -49,7 +49,7 @@ def builtin_tools(
     limits: SandboxLimits | None = None,
     egress: WebClient | None = None,
     search: Search | None = None,
-    rooms: Rooms | None = None,
+    team: TeamRequests | None = None,
     on_subscribe: Callable[[], None] = _ignore,
     events: Events | None = None,
     hub: HubAccess | None = None,
@@ -82,6 +82,6 @@ def builtin_tools(
         tool_search_tool(),
         *((learn_tool(learnings),) if learnings else ()),
         *(memory_tools(memory) if memory else ()),
-        *(mesh_tools(rooms, locks, space, backups, on_subscribe) if rooms else ()),
+        *(mesh_tools(team, locks, space, backups, on_subscribe) if team else ()),
         *(hub_tools(hub) if hub else ()),
     )

@@ -26,10 +26,6 @@ class Deadline:
         self._grace = grace
         self._stuck: set[asyncio.Future[Any]] = set()
 
-    @property
-    def stuck_count(self) -> int:
-        return len(self._stuck)
-
     async def run(self, work: Awaitable[Any], seconds: float, progress: Progress | None = None) -> Any:
         """Return the result of the work. Raises Expired if it takes longer than `seconds` since its start or its latest
         progress, or longer than `MAX_EXTENSION` times that, and any exception of the work."""

@@ -31,7 +31,7 @@ MAX_FILE_BYTES = 50 * 1024 * 1024
 MAX_LINE_LENGTH = 500
 """Characters of a line that are shown."""
 MAX_CHARACTERS = 500_000
-"""In one answer; as JSON they may take several times as many bytes."""
+"""Characters of one answer; as JSON they may take several times as many bytes."""
 RIPGREP = ("rg", "--json", "--no-config", "--no-messages", "--threads=1", "--crlf")  # `$` is the end of any line
 LACKING = {
     "--multiline": "a match is within one line; search for a part, or use bash with rg -U",
@@ -42,13 +42,13 @@ FILES_PER_RUN = 500
 MAX_EXPANSIONS = 64
 MAX_LEFT_OUT = 20
 MORE_LEFT_OUT = "... and more"
-"""In place of the names after these."""
+"""Stands for the names that are not shown."""
 SAMPLE_BYTES = 8192
-"""In which a null byte gives a binary file away, unless a byte order mark says that it is text."""
+"""Bytes at the beginning of a file in which a null byte marks it as binary, unless there is a byte order mark."""
 TEXT_MARKS = (b"\xff\xfe", b"\xfe\xff")
-"""Of UTF-16, which ripgrep reads."""
+"""Byte order marks of UTF-16, which ripgrep reads."""
 WIDE_MARK = b"\xff\xfe\0\0"
-"""Of UTF-32, which it does not read."""
+"""Byte order mark of UTF-32, which it does not read."""
 
 
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...ports import Rooms
+from ...ports import TeamRequests
 from ...workspace import FileBackups, PathLocks
 from ..core.contract import Tool
 from ..files.quota import QuotaCheck
@@ -23,21 +23,21 @@ __all__ = ["mesh_tools"]
 
 
 def mesh_tools(
-    rooms: Rooms, locks: PathLocks, quota: QuotaCheck, backups: FileBackups, on_subscribe: Callable[[], None]
+    team: TeamRequests, locks: PathLocks, quota: QuotaCheck, backups: FileBackups, on_subscribe: Callable[[], None]
 ) -> tuple[Tool, ...]:
     """`on_subscribe` is called whenever a session may have subscribed to a topic."""
     return (
-        read_blackboard_tool(rooms),
-        list_blackboard_tool(rooms),
-        write_blackboard_tool(rooms),
-        claim_tool(rooms),
-        publish_event_tool(rooms),
-        subscribe_tool(rooms, on_subscribe),
-        save_artifact_tool(rooms),
-        get_artifact_tool(rooms, locks, quota, backups),
-        list_artifacts_tool(rooms),
-        call_service_tool(rooms),
-        list_agents_tool(rooms),
-        ask_agent_tool(rooms),
-        hand_off_tool(rooms),
+        read_blackboard_tool(team),
+        list_blackboard_tool(team),
+        write_blackboard_tool(team),
+        claim_tool(team),
+        publish_event_tool(team),
+        subscribe_tool(team, on_subscribe),
+        save_artifact_tool(team),
+        get_artifact_tool(team, locks, quota, backups),
+        list_artifacts_tool(team),
+        call_service_tool(team),
+        list_agents_tool(team),
+        ask_agent_tool(team),
+        hand_off_tool(team),
     )

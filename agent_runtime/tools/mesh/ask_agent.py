@@ -11,7 +11,7 @@ from agent_common.protocol import DEFAULT_ASK_SECONDS, MAX_ASK_SECONDS, MAX_MESS
 from agent_common.telemetry import logger
 
 from ...errors import AgentRuntimeError, ToolFailure, ToolFailureKind
-from ...ports import MESH_SECONDS, MeshRequest, Rooms, ToolContext, ToolSpec
+from ...ports import MESH_SECONDS, MeshRequest, TeamRequests, ToolContext, ToolSpec
 from ..core.contract import Tool
 from .exchange import ASK, json_bytes, object_schema, peer_path, read_object, sender, touches
 
@@ -40,9 +40,9 @@ log = logger(__name__)
 _KINDS: Mapping[str, ToolFailureKind] = {"timeout": "timeout", "unavailable": "unavailable", "denied": "denied"}
 
 
-def ask_agent_tool(rooms: Rooms) -> Tool:
+def ask_agent_tool(team: TeamRequests) -> Tool:
     async def cancel(arguments: Mapping[str, Any], context: ToolContext) -> None:
-        await _cancel(rooms, str(arguments.get("agent")), context)
+        await _cancel(team, str(arguments.get("agent")), context)
 
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
         seconds = arguments.get("deadline_seconds", DEFAULT_ASK_SECONDS)
@@ -57,7 +57,7 @@ def ask_agent_tool(rooms: Rooms) -> Tool:
             user=context.principal,
         )
         try:
-            answer = await read_object(await sender(rooms, context)(request))
+            answer = await read_object(await sender(team, context)(request))
         except asyncio.CancelledError:
             if context.was_aborted():
                 await cancel(arguments, context)
@@ -82,10 +82,10 @@ def ask_agent_tool(rooms: Rooms) -> Tool:
     )
 
 
-async def _cancel(rooms: Rooms, agent: str, context: ToolContext) -> None:
+async def _cancel(team: TeamRequests, agent: str, context: ToolContext) -> None:
     """Have the host cancel the work of the other agent. If it cannot be told in time, the work ends at its deadline."""
     try:
-        await rooms.request(
+        await team.request(
             MeshRequest(
                 "DELETE",
                 f"{peer_path(agent)}/ask",

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from agent_common.protocol import MAX_KEY, MAX_TTL_SECONDS, MAX_VALUE_BYTES
 
-from ...ports import MeshRequest, Rooms, ToolContext, ToolSpec
+from ...ports import MeshRequest, TeamRequests, ToolContext, ToolSpec
 from ..core.contract import Tool
 from .exchange import (
     KEY,
@@ -44,10 +44,10 @@ WRITE_DESCRIPTION = (
 _HEADERS = {"content-type": "application/json"}
 
 
-def read_blackboard_tool(rooms: Rooms) -> Tool:
+def read_blackboard_tool(team: TeamRequests) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
         request = MeshRequest("GET", key_path(arguments["key"]), session_id=context.session_id, task_id=context.task_id)
-        return await read_object(await sender(rooms, context)(request))
+        return await read_object(await sender(team, context)(request))
 
     spec = ToolSpec(
         "read_blackboard", READ_DESCRIPTION, object_schema("key", key=KEY), "mesh", read_only=True, idempotent=True
@@ -63,12 +63,12 @@ def read_blackboard_tool(rooms: Rooms) -> Tool:
     )
 
 
-def list_blackboard_tool(rooms: Rooms) -> Tool:
+def list_blackboard_tool(team: TeamRequests) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
         query = {"limit": DEFAULT_LISTED, **arguments}
         path = f"/blackboard?{urlencode(query, errors='replace')}"
         request = MeshRequest("GET", path, session_id=context.session_id, task_id=context.task_id)
-        page = await read_object(await sender(rooms, context)(request))
+        page = await read_object(await sender(team, context)(request))
         return {**page, "entries": [_listed(entry) for entry in page.get("entries", ())]}
 
     text = {"type": "string", "maxLength": MAX_KEY}
@@ -96,7 +96,7 @@ def _listed(entry: Any) -> dict[str, Any]:
     return {**{name: value for name, value in entry.items() if name != "value"}, "value_bytes": size}
 
 
-def write_blackboard_tool(rooms: Rooms) -> Tool:
+def write_blackboard_tool(team: TeamRequests) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
         json_bytes("value", arguments["value"])
         body = {name: arguments[name] for name in ("value", "ttl") if name in arguments}
@@ -109,7 +109,7 @@ def write_blackboard_tool(rooms: Rooms) -> Tool:
             context.task_id,
             frozenset({200, 201, 412}),
         )
-        reply = await sender(rooms, context)(request)
+        reply = await sender(team, context)(request)
         answer = await read_object(reply)
         if reply.status == 412:
             present = {name: answer.get(name) for name in ("value", "version")}

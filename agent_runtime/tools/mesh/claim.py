@@ -7,7 +7,7 @@ from typing import Any
 
 from agent_common.protocol import MAX_LEASE_SECONDS
 
-from ...ports import MeshRequest, Rooms, ToolContext, ToolSpec
+from ...ports import MeshRequest, TeamRequests, ToolContext, ToolSpec
 from ..core.contract import Tool
 from .exchange import KEY, MESH_DEADLINE, WRITE, json_bytes, key_path, object_schema, read_object, sender, touches
 
@@ -30,7 +30,7 @@ PARAMETERS = object_schema(
 )
 
 
-def claim_tool(rooms: Rooms) -> Tool:
+def claim_tool(team: TeamRequests) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
         lease = {"lease_seconds": arguments.get("lease_seconds", DEFAULT_LEASE_SECONDS)}
         releases = arguments.get("action") == "release"
@@ -43,7 +43,7 @@ def claim_tool(rooms: Rooms) -> Tool:
             context.task_id,
             frozenset({200, 204, 409}),
         )
-        reply = await sender(rooms, context)(request)
+        reply = await sender(team, context)(request)
         if reply.status == 204:
             return {"claimed": False, "released": True}
         answer = await read_object(reply)

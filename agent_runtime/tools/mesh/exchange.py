@@ -14,7 +14,7 @@ from agent_common.json_reader import JsonLimits, JsonRefused, read_json_async
 from agent_common.protocol import MAX_KEY, MAX_VALUE_BYTES, RequirementSet, is_object
 
 from ...errors import ToolFailure
-from ...ports import MAX_MESH_BYTES, MESH_SECONDS, MeshReply, MeshRequest, MeshStream, Rooms, ToolContext
+from ...ports import MAX_MESH_BYTES, MESH_SECONDS, MeshReply, MeshRequest, MeshStream, TeamRequests, ToolContext
 from ..core.contract import AccessRequest, DescribeAccess
 
 MESH_DEADLINE = MESH_SECONDS + 2
@@ -36,22 +36,22 @@ _LIMITS = JsonLimits(MAX_MESH_BYTES)
 Send = Callable[[MeshRequest], Awaitable[MeshReply]]
 
 
-def sender(rooms: Rooms, context: ToolContext) -> Send:
+def sender(team: TeamRequests, context: ToolContext) -> Send:
     """Return what sends requests in the name of a call; what they say counts as sent out of the workspace."""
 
     async def send(request: MeshRequest) -> MeshReply:
         if context.egress is not None:
             context.egress.count_sent(_size(request))
-        return await rooms.request(request)
+        return await team.request(request)
 
     return send
 
 
-def opened(rooms: Rooms, context: ToolContext, request: MeshRequest) -> AbstractAsyncContextManager[MeshStream]:
+def opened(team: TeamRequests, context: ToolContext, request: MeshRequest) -> AbstractAsyncContextManager[MeshStream]:
     """Open an answer in the name of a call, as `sender` would send its request."""
     if context.egress is not None:
         context.egress.count_sent(_size(request))
-    return rooms.open(request)
+    return team.open(request)
 
 
 def _size(request: MeshRequest) -> int:

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from agent_common.protocol import MAX_ARTIFACT_BYTES, MAX_ARTIFACT_NAME, Folders, RequirementSet
 
 from ...errors import ToolFailure
-from ...ports import MeshRequest, MeshStream, Rooms, ToolContext, ToolSpec
+from ...ports import MeshRequest, MeshStream, TeamRequests, ToolContext, ToolSpec
 from ...workspace import FileBackups, IncomingFile, PathLocks, SafePath
 from ..core.contract import WORKSPACE_AND_SCRATCH, Output, Tool
 from ..files.paths import Kind, authorize_path, backing_up
@@ -37,7 +37,7 @@ PARAMETERS = object_schema(
 LIST_DESCRIPTION = "List artifacts of your team by name, each in its newest version (get_artifact has the bytes)."
 
 
-def get_artifact_tool(rooms: Rooms, locks: PathLocks, quota: QuotaCheck, backups: FileBackups) -> Tool:
+def get_artifact_tool(team: TeamRequests, locks: PathLocks, quota: QuotaCheck, backups: FileBackups) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
         name, version = arguments["name"], arguments.get("version")
         path = artifact_path(name) + ("" if version is None else f"?version={version}")
@@ -50,7 +50,7 @@ def get_artifact_tool(rooms: Rooms, locks: PathLocks, quota: QuotaCheck, backups
             seconds=ARTIFACT_SECONDS,
             silence=SILENT_SECONDS,
         )
-        async with opened(rooms, context, request) as answer:
+        async with opened(team, context, request) as answer:
             size = _declared_size(name, answer)
             await quota.require_space(at.path, size, context)
             with at.incoming() as incoming:
@@ -74,12 +74,12 @@ def get_artifact_tool(rooms: Rooms, locks: PathLocks, quota: QuotaCheck, backups
     )
 
 
-def list_artifacts_tool(rooms: Rooms) -> Tool:
+def list_artifacts_tool(team: TeamRequests) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
         query = {"limit": DEFAULT_LISTED, **arguments}
         path = f"/artifacts?{urlencode(query, errors='replace')}"
         request = MeshRequest("GET", path, session_id=context.session_id, task_id=context.task_id)
-        return await read_object(await sender(rooms, context)(request))
+        return await read_object(await sender(team, context)(request))
 
     text = {"type": "string", "maxLength": MAX_ARTIFACT_NAME}
     parameters = object_schema(

@@ -7,7 +7,7 @@ from typing import Any
 
 from agent_common.protocol import DEFAULT_HAND_OFF_SECONDS, MAX_HAND_OFF_SECONDS, MAX_MESSAGE
 
-from ...ports import MeshRequest, Rooms, ToolContext, ToolSpec
+from ...ports import MeshRequest, TeamRequests, ToolContext, ToolSpec
 from ..core.contract import Tool
 from .ask_agent import AGENT, MESSAGE, call_key
 from .exchange import ASK, MESH_DEADLINE, json_bytes, object_schema, peer_path, read_object, sender, touches
@@ -31,7 +31,7 @@ PARAMETERS = object_schema(
 )
 
 
-def hand_off_tool(rooms: Rooms) -> Tool:
+def hand_off_tool(team: TeamRequests) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
         seconds = arguments.get("deadline_seconds", DEFAULT_HAND_OFF_SECONDS)
         request = MeshRequest(
@@ -44,7 +44,7 @@ def hand_off_tool(rooms: Rooms) -> Tool:
             frozenset({200, 202}),
             user=context.principal,
         )
-        answer = await read_object(await sender(rooms, context)(request))
+        answer = await read_object(await sender(team, context)(request))
         return {"handed_off": True, "request_id": answer.get("request_id"), "status": answer.get("status")}
 
     return Tool(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from ...ports import MeshRequest, Rooms, ToolContext, ToolSpec
+from ...ports import MeshRequest, TeamRequests, ToolContext, ToolSpec
 from ..core.contract import Tool
 from .exchange import MESH_DEADLINE, READ, object_schema, read_object, sender
 
@@ -32,12 +32,12 @@ PARAMETERS = object_schema(
 _QUERY_NAMES = {"query": "q"}
 
 
-def list_agents_tool(rooms: Rooms) -> Tool:
+def list_agents_tool(team: TeamRequests) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
         given = {_QUERY_NAMES.get(name, name): value for name, value in arguments.items()}
         path = f"/agents?{urlencode({'limit': DEFAULT_LISTED, **given}, errors='replace')}"
         request = MeshRequest("GET", path, session_id=context.session_id, task_id=context.task_id)
-        page = await read_object(await sender(rooms, context)(request))
+        page = await read_object(await sender(team, context)(request))
         return {**page, "agents": [_shown(agent) for agent in page.get("agents", ())]}
 
     spec = ToolSpec("list_agents", DESCRIPTION, PARAMETERS, "mesh", read_only=True, idempotent=True)

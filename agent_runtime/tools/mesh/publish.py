@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from agent_common.protocol import MAX_MESSAGE_ID, MAX_VALUE_BYTES
 
-from ...ports import MeshRequest, Rooms, ToolContext, ToolSpec
+from ...ports import MeshRequest, TeamRequests, ToolContext, ToolSpec
 from ..core.contract import Tool
 from .exchange import MESH_DEADLINE, WRITE, json_bytes, object_schema, read_object, sender, touches
 
@@ -30,7 +30,7 @@ PARAMETERS = object_schema(
 )
 
 
-def publish_event_tool(rooms: Rooms) -> Tool:
+def publish_event_tool(team: TeamRequests) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
         json_bytes("data", arguments["data"])
         body = {name: arguments[name] for name in ("id", "data") if name in arguments}
@@ -42,7 +42,7 @@ def publish_event_tool(rooms: Rooms) -> Tool:
             context.session_id,
             context.task_id,
         )
-        reply = await sender(rooms, context)(request)
+        reply = await sender(team, context)(request)
         answer = await read_object(reply)
         return {"id": answer.get("id"), "seq": answer.get("seq"), "known": reply.status == 200}
 

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from agent_common.protocol import MAX_ARTIFACT_BYTES, Folders, RequirementSet
 
 from ...errors import ToolFailure
-from ...ports import MeshRequest, Rooms, ToolContext, ToolSpec
+from ...ports import MeshRequest, TeamRequests, ToolContext, ToolSpec
 from ..core.contract import WORKSPACE_AND_SCRATCH, Tool
 from ..files.paths import Kind, authorize_path
 from .artifact import ARTIFACT_SECONDS, FILE, NAME, PIECE_BYTES, SILENT_SECONDS, artifact_path, touches_file
@@ -38,10 +38,10 @@ PARAMETERS = object_schema(
 _UNKNOWN = "application/octet-stream"
 _MEDIA_TYPE = re.compile(r"[\x21-\x2e\x30-\x7e]+/[\x20-\x7e]+")
 _BY_NAME = mimetypes.MimeTypes()
-"""Of Python alone: those of the machine differ."""
+"""Python's own table; that of the machine may differ."""
 
 
-def save_artifact_tool(rooms: Rooms) -> Tool:
+def save_artifact_tool(team: TeamRequests) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
         from agent_common.net import SizedStream  # a cold start needs none of its client
 
@@ -61,7 +61,7 @@ def save_artifact_tool(rooms: Rooms) -> Tool:
                 seconds=ARTIFACT_SECONDS,
                 silence=SILENT_SECONDS,
             )
-            reply = await sender(rooms, context)(request)
+            reply = await sender(team, context)(request)
         answer = await read_object(reply)
         if reply.status == 412:
             present = {"version": answer.get("version")}

@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote
 from agent_common.json_reader import JsonLimits, JsonRefused, read_json_async
 
 from ...errors import ToolFailure
-from ...ports import MeshReply, MeshRequest, Rooms, ToolContext, ToolSpec
+from ...ports import MeshReply, MeshRequest, TeamRequests, ToolContext, ToolSpec
 from ..core.contract import AccessRequest, Tool
 from .exchange import SERVICE, json_bytes, object_schema, sender
 
@@ -50,7 +50,7 @@ _OURS = frozenset(
 )
 
 
-def call_service_tool(rooms: Rooms) -> Tool:
+def call_service_tool(team: TeamRequests) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
         body, kind = _body(arguments)
         given = {name.lower(): text for name, text in _headers(arguments.get("headers", {})).items()}
@@ -65,7 +65,7 @@ def call_service_tool(rooms: Rooms) -> Tool:
             seconds=SERVICE_SECONDS,
             max_bytes=MAX_ANSWER_BYTES,
         )
-        return await _answer(await sender(rooms, context)(request))
+        return await _answer(await sender(team, context)(request))
 
     return Tool(
         ToolSpec("call_service", DESCRIPTION, PARAMETERS, "mesh"),

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 from agent_common.protocol import MAX_BACKLOG, MAX_SUBSCRIPTIONS
 
 from ...errors import ToolFailure
-from ...ports import MeshRequest, Rooms, ToolContext, ToolSpec
+from ...ports import MeshRequest, TeamRequests, ToolContext, ToolSpec
 from ..core.contract import Tool
 from .exchange import MESH_DEADLINE, READ, Send, json_bytes, object_schema, read_object, sender, touches
 from .publish import TOPIC
@@ -30,11 +30,11 @@ PARAMETERS = object_schema(
 )
 
 
-def subscribe_tool(rooms: Rooms, on_subscribe: Callable[[], None]) -> Tool:
+def subscribe_tool(team: TeamRequests, on_subscribe: Callable[[], None]) -> Tool:
     """`on_subscribe` is called whenever there may be a new subscription."""
 
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
-        send, action = sender(rooms, context), arguments.get("action", "subscribe")
+        send, action = sender(team, context), arguments.get("action", "subscribe")
         if action == "list":
             return {"subscriptions": [{name: one[name] for name in _SHOWN} for one in await _own(send, context)]}
         topic = arguments.get("topic")

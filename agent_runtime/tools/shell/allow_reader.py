@@ -59,7 +59,7 @@ _SAFE_WORD = re.compile(r"[A-Za-z0-9_.,:/+@%=-]*")
 
 
 def read_commands(script: str, depth: int = 0) -> Iterator[Command | Write]:
-    """Name each command that bash runs for `bash -c script`, and each file that it redirects to. Raises NotPlain."""
+    """Name each command that bash runs for `bash -c script`, and each file that it redirects to. Raises NotLiteral."""
     if depth > MAX_DEPTH:
         raise NotLiteral(f"it has more than {MAX_DEPTH} scripts within each other")
     strange = next((sign for sign in set(script) if not sign.isprintable() and sign not in "\n\t"), None)
@@ -154,7 +154,7 @@ class _Lines:
 
 
 def _parse_word(raw: str) -> Word:
-    """A word without quotes. Raises NotPlain where bash would put something else in its place."""
+    """A word without quotes. Raises NotLiteral where bash would put something else in its place."""
     if _SAFE_WORD.fullmatch(raw):
         return Word(raw, raw)
     value: list[str] = []

@@ -67,7 +67,7 @@ ReadScript = Callable[[str], Iterator[Command | Write]]
 
 
 def commands_of(words: Sequence[Word], read: ReadScript) -> Iterator[Command | Write]:
-    """Name the commands that one simple command runs; `read` reads a script among its arguments. Raises NotPlain."""
+    """Name the commands that one simple command runs; `read` reads a script among its arguments. Raises NotLiteral."""
     words = _skip_assignments(words)
     for _ in range(MAX_WRAPPERS):
         name = _require_program_name(words)
@@ -119,7 +119,7 @@ def _is_safe_assignment(word: Word) -> bool:
 
 
 def _require_program_name(words: Sequence[Word]) -> str:
-    """The program's name without its folder. Raises NotPlain where bash may make something else of the word."""
+    """The program's name without its folder. Raises NotLiteral where bash may make something else of the word."""
     first = words[0]
     if "=" in first.raw and first.certain_prefix is None:
         raise NotLiteral(f"{_quote_clipped(first.raw)} sets a variable that may change what programs do")

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from .authorship import OpenCall, PromptFileAuthors, Writer
 
 _threads = ThreadPoolExecutor(2, "authors")
-"""Of their own: a call that waited for a thread that others keep would neither begin nor end."""
+"""Threads of their own: a call that waited for a thread that others keep would neither begin nor end."""
 
 
 @asynccontextmanager

@@ -69,10 +69,6 @@ def unknown_interaction() -> Refused:
     return Refused(404, 10062, "Unknown interaction")
 
 
-def unknown_command() -> Refused:
-    return Refused(404, 10063, "Unknown application command")
-
-
 def too_large() -> Refused:
     return Refused(413, 40005, "Request entity too large")
 

@@ -117,9 +117,9 @@ def test_a_server_at_rest_is_small() -> None:
         assert guest.stop() == 0
 
 
-@pytest.mark.parametrize(("options", "rung"), [((), "landlock"), (("--security-opt", "unmask=ALL"), "bubblewrap")])
-def test_commands_are_held_without_a_fault(options: tuple[str, ...], rung: str) -> None:
-    """`required` starts with a rung that has none; which one, its own status says."""
+@pytest.mark.parametrize(("options", "backend"), [((), "landlock"), (("--security-opt", "unmask=ALL"), "bubblewrap")])
+def test_commands_are_held_without_a_fault(options: tuple[str, ...], backend: str) -> None:
+    """`required` starts with a backend that has none; which one, its own status says."""
     with Container(*options, AGENT_TOKEN="x", AGENT_CONFINEMENT="required") as guest:
         guest.wait_for_output('"event": "ready"')
-        assert guest.run("python", "-c", ASK).strip() == rung
+        assert guest.run("python", "-c", ASK).strip() == backend

@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from agent_host.app import create_app
-from agent_host.budget import budget_of
 from agent_host.database import open_database
+from agent_host.descriptors import divide_descriptors
 from agent_host.settings import HostSettings
 from agent_testing import LiveProcess
 
@@ -90,7 +90,8 @@ def test_a_wrong_field_is_named(host: Host, body: dict[str, object], field: str)
 
 def test_a_scoped_token_opens_no_other_route_of_the_host(host: Host, tmp_path: Path) -> None:
     with closing(open_database("sqlite://")) as database:
-        app = create_app(HostSettings(data_dir=tmp_path), database, "http://host", budget_of(1024), lambda _token: None)
+        shares = divide_descriptors(1024)
+        app = create_app(HostSettings(data_dir=tmp_path), database, "http://host", shares, lambda _token: None)
     routes = [(method.upper(), path) for path, methods in app.openapi()["paths"].items() for method in methods]
     routes += [("POST", "/v1/chat/completions"), ("POST", "/v1/embeddings")]
     assert set(routes) >= FOR_PEOPLE

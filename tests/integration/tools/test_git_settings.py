@@ -13,8 +13,8 @@ from agent_runtime.sandbox.backends.unconfined import UnconfinedBackend
 from agent_runtime.workspace import Home
 
 from ..conftest import Hold
-from .test_confinements_without_namespaces import Rung
-from .test_confinements_without_namespaces import rung as rung  # noqa: PLC0414 - a fixture
+from .test_confinements_without_namespaces import Backend
+from .test_confinements_without_namespaces import backend as backend  # noqa: PLC0414 - a fixture
 
 FORGED = """
 forge() {
@@ -62,16 +62,16 @@ async def test_without_confinement(tmp_path: Path) -> None:
     assert await ask_git(confinement, home, ITS_OWN) == "?? f\n"
 
 
-def test_without_namespaces(rung: Rung) -> None:
-    assert_refused(rung.bash(FORGED), rung.data / "workspace")
+def test_without_namespaces(backend: Backend) -> None:
+    assert_refused(backend.bash(FORGED), backend.data / "workspace")
 
 
-@pytest.mark.parametrize("rung", ["the same user under Landlock"], indirect=True)
-def test_a_repository_of_another_user_is_one_without_namespaces(rung: Rung) -> None:
-    own = rung.data / "workspace" / "own"
+@pytest.mark.parametrize("backend", ["the same user under Landlock"], indirect=True)
+def test_a_repository_of_another_user_is_one_without_namespaces(backend: Backend) -> None:
+    own = backend.data / "workspace" / "own"
     subprocess.run(("git", "init", "-q", own), check=True)
     (own / "f").write_text("x")
-    shutil.chown(own.parent, rung.uid, rung.uid)
+    shutil.chown(own.parent, backend.uid, backend.uid)
     for path in (own, *own.rglob("*")):
         shutil.chown(path, STRANGER, STRANGER)
-    assert rung.bash("cd own; git status --short") == "?? f\n"
+    assert backend.bash("cd own; git status --short") == "?? f\n"

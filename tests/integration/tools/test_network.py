@@ -122,7 +122,7 @@ async def test_the_relay_is_no_child_of_the_command_and_ends_with_it(
     assert (done.exit_code, done.stderr) == (127, "no-such-program: there is no such program\n")
 
 
-async def test_a_command_without_one_has_no_network_and_other_rungs_offer_none(
+async def test_a_command_without_one_has_no_network_and_other_backends_offer_none(
     confinement: Confinement, box: SandboxSpec, proxy: Proxy, tmp_path: Path
 ) -> None:
     done = await confinement.run(("bash", "-c", "ls /run; env | grep -i proxy"), replace(box, network=None), timeout=60)

@@ -11,8 +11,8 @@ import subprocess
 
 import pytest
 
-from .test_confinements_without_namespaces import Rung, paths
-from .test_confinements_without_namespaces import rung as rung  # noqa: PLC0414 - a fixture
+from .test_confinements_without_namespaces import Backend, paths
+from .test_confinements_without_namespaces import backend as backend  # noqa: PLC0414 - a fixture
 
 SECRET = "sk-of-the-mcp-server"
 SERVER = """
@@ -28,9 +28,9 @@ async def main():
     version, secret, attacks, manners = int(sys.argv[2]), *sys.argv[3:]
     home = Home(Path(sys.argv[1]))
     home.prepare()
-    rung = other_user(home.data_dir, version)
-    print(json.dumps(await probe(rung, home.data_dir)))
-    confinement = Confinement(rung)
+    backend = other_user(home.data_dir, version)
+    print(json.dumps(await probe(backend, home.data_dir)))
+    confinement = Confinement(backend)
     home = home.with_owner(confinement.uid, by_path=True)
     scratch, other = home.make_scratch("ses_1"), home.make_scratch("ses_2")
     wait = ("bash", "-c", "echo precious > $NOTES; echo; exec sleep 7200")
@@ -112,15 +112,15 @@ bash -c 'trap "exit 7" TERM; kill 0; sleep 9'; echo nobody comes here
 """
 
 
-@pytest.mark.parametrize("rung", ["another user"], indirect=True)
+@pytest.mark.parametrize("backend", ["another user"], indirect=True)
 @pytest.mark.parametrize("version", [1, 5, 6])
-def test_a_command_reaches_what_it_has_started_itself_and_nothing_of_others(rung: Rung, version: int) -> None:
+def test_a_command_reaches_what_it_has_started_itself_and_nothing_of_others(backend: Backend, version: int) -> None:
     environment = {**os.environ, "PYTHONPATH": paths(), "PYTHONDONTWRITEBYTECODE": "1"}
     argv = (
         "/usr/bin/python3",
         "-c",
         SERVER,
-        str(rung.data),
+        str(backend.data),
         str(version),
         SECRET,
         ATTACKS,

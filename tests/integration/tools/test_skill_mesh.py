@@ -12,7 +12,7 @@ from typing import Any
 
 from agent_common.protocol import Rule
 from agent_common.protocol.authority import Authority, Layer
-from agent_runtime.mesh import MeshRooms
+from agent_runtime.mesh import MeshTeamRequests
 from agent_runtime.ports import OpenGate, ToolContext, ToolResult
 from agent_runtime.runtime.skill_mesh import SkillMesh
 from agent_runtime.sandbox import Confinement
@@ -90,15 +90,15 @@ class ClosedGate(OpenGate):
 async def taught(school: School, gate: OpenGate | None = None, url: str | None = None) -> AsyncGenerator[Web]:
     """The plugin, with a host that answers `PAGES`."""
     async with web(PAGES) as server:
-        rooms = MeshRooms(url or f"http://127.0.0.1:{server.port}", {"authorization": "Bearer t"})
-        tools = builtin_tools(Confinement(None), rooms=rooms)
+        team = MeshTeamRequests(url or f"http://127.0.0.1:{server.port}", {"authorization": "Bearer t"})
+        tools = builtin_tools(Confinement(None), team=team)
         school.mesh_tools = SkillMesh(ToolGate(), tools, gate or OpenGate())
         school.timeout = 60
         await school.teach(load_seconds=60, plugin=PLUGIN)
         try:
             yield server
         finally:
-            await rooms.close()
+            await team.close()
 
 
 def ruled(school: School, *rules: tuple[str, str, Any], **more: Any) -> ToolContext:

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from typer.testing import CliRunner
 
 from agent_common.profiles import profile_of
-from agent_common.protocol import Pricing
+from agent_common.protocol import ModelCard, Pricing
 from agent_host.cli.main import app
 from agent_host.errors import InvalidRequest, NotFound, StartError
 from agent_host.proxy import HostCatalog, load_catalog
@@ -269,14 +269,10 @@ def test_the_local_model_is_refused_where_it_is_not_installed() -> None:
 
 
 def test_cards_are_what_the_guest_reads() -> None:
-    from agent_common.protocol import ModelList
-
-    cards: list[dict[str, Any]] = [
-        model.card() for model in load_catalog(HostSettings(provider="demo")).models.values()
-    ]
-    read = ModelList.model_validate({"data": cards})
-    assert [card.id for card in read.data] == ["default", "embedding"]
-    assert read.data[0].pricing is not None
+    catalog = load_catalog(HostSettings(provider="demo"))
+    cards = [ModelCard.model_validate(model.card()) for model in catalog.models.values()]
+    assert [card.id for card in cards] == ["default", "embedding"]
+    assert cards[0].pricing is not None
 
 
 OPENAI = {

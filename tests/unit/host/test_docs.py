@@ -11,9 +11,9 @@ import yaml
 
 from agent_common.protocol import field_docs
 from agent_host.app import create_app
-from agent_host.budget import budget_of
 from agent_host.cli import settings_help
 from agent_host.database import open_database
+from agent_host.descriptors import divide_descriptors
 from agent_host.proxy.catalog_file import _File
 from agent_host.settings import LOADER, HostSettings
 from scripts.settings import allowed
@@ -47,7 +47,8 @@ def test_every_setting_is_a_line_of_help() -> None:
 def test_the_page_of_the_host_has_every_route(tmp_path: Path) -> None:
     page = (DOCS / "reference/host.md").read_text()
     with closing(open_database("sqlite://")) as database:
-        app = create_app(HostSettings(data_dir=tmp_path), database, "http://host", budget_of(1024), lambda _token: None)
+        shares = divide_descriptors(1024)
+        app = create_app(HostSettings(data_dir=tmp_path), database, "http://host", shares, lambda _token: None)
     paths = app.openapi()["paths"]
     listed = set(re.findall(r"\| `([A-Z]+ /\S*)`", page))
     hot = {

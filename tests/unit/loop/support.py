@@ -325,7 +325,7 @@ class World:
         catalog = catalog or self.tools
         limits_of = {card.id: card.context_limit or window for card in cards}
         brief = AgentPrompt(PROMPT, digest(PROMPT), ("echo",))
-        self.conversations = LiveSessions(self.database, ids, self.clock, agents, "m", lambda *_: brief)
+        self.conversations = LiveSessions(self.database, ids, agents, "m", lambda *_: brief)
         self.admission = Admission(
             self.database, self.events, slots=slots, queue_limit=queue, answer_seconds=answer_seconds
         )

@@ -26,12 +26,12 @@ from agent_runtime.sessions import (
     markers,
     plan_fork,
     rows,
-    write_at_once,
 )
 from agent_runtime.sessions.store.rows import PartRow
 from agent_runtime.store import Database
 from agent_runtime.workspace import Home
 from agent_testing import ManualClock
+from tests.unit.sessions.message_log import write_at_once
 
 Unit = Callable[[sqlite3.Connection], Any]
 

@@ -48,6 +48,14 @@ from tests.unit.context.tokens.test_overflow import SAID
         (404, b'{"error": {"message": "no such route"}}', "model_config", False),
         (404, b'{"error": {"message": "/v1/models/chat/completions is not found"}}', "model_config", False),
         (400, b'{"error": {"message": "this model does not support tools"}}', "model_config", False),
+        *(
+            (400, b'{"error": {"type": "%s", "message": "no luck"}}' % code, "model_unavailable", True)
+            for code in (b"server_error", b"server_is_overloaded", b"overloaded_error", b"SERVICE_UNAVAILABLE")
+        ),
+        (400, b'{"error": {"type": "server_error", "code": "invalid_request_error"}}', "model_config", False),
+        (400, b'{"error": {"type": "server_error", "message": "model x not found"}}', "unknown_model", False),
+        (400, b'{"error": {"type": "server_error", "message": "out of credits"}}', "model_quota", False),
+        (422, b'{"error": {"type": "server_error", "message": "no luck"}}', "model_config", False),
         (500, b"[1]", "model_unavailable", True),
         (500, b'{"error": null}', "model_unavailable", True),
         (500, b"\xff<html>", "model_unavailable", True),

@@ -37,7 +37,7 @@ async def test_off_runs_bare(tmp_path: Path, box: SandboxSpec) -> None:
 
 
 @pytest.mark.usefixtures("no_bubblewrap")
-async def test_auto_without_a_rung_refuses_commands_and_says_why(tmp_path: Path, box: SandboxSpec) -> None:
+async def test_auto_without_a_backend_refuses_commands_and_says_why(tmp_path: Path, box: SandboxSpec) -> None:
     confinement = await choose_confinement("auto", tmp_path)
     assert confinement.name == "none"
     told = r"commands cannot be run here: .*bwrap is not installed.*What helps: install bubblewrap"
@@ -49,13 +49,13 @@ async def test_auto_without_a_rung_refuses_commands_and_says_why(tmp_path: Path,
 
 
 @pytest.mark.usefixtures("no_bubblewrap")
-async def test_required_without_a_rung_stops_the_start(tmp_path: Path) -> None:
+async def test_required_without_a_backend_stops_the_start(tmp_path: Path) -> None:
     with pytest.raises(StartError, match=r"AGENT_CONFINEMENT=required, but .*bwrap is not installed"):
         await choose_confinement("required", tmp_path)
 
 
 class Leaky:
-    """A rung that starts what it is given and holds nothing."""
+    """A backend that starts what it is given and holds nothing."""
 
     name, uid, by_path = "landlock", None, False
 
@@ -66,7 +66,7 @@ class Leaky:
         return replace(UnconfinedBackend().launch(argv, spec))
 
 
-async def test_a_rung_that_does_not_hold_is_found_out(tmp_path: Path) -> None:
+async def test_a_backend_that_does_not_hold_is_found_out(tmp_path: Path) -> None:
     found = await probe.probe(Leaky(), tmp_path)  # type: ignore[arg-type]
     assert {
         *("it may gain privileges", "no filter is in force", "it can open AF_VSOCK"),
@@ -81,7 +81,7 @@ async def test_a_rung_that_does_not_hold_is_found_out(tmp_path: Path) -> None:
     } <= set(found)
 
 
-async def test_a_rung_with_a_fault_is_not_taken(tmp_path: Path) -> None:
+async def test_a_backend_with_a_fault_is_not_taken(tmp_path: Path) -> None:
     def build(_: Path) -> Leaky:
         return Leaky()
 

@@ -18,12 +18,8 @@ CARDS = {
 }
 
 
-class Catalog:
-    cards = CARDS
-
-
 def window(model: str, **settings: Any) -> ContextWindow:
-    return TurnLimitPolicy(Settings(**settings), Catalog()).window(model)
+    return TurnLimitPolicy(Settings(**settings), CARDS).window(model)
 
 
 @pytest.mark.parametrize(

@@ -16,17 +16,23 @@ from agent_runtime.sessions import (
     MessageRow,
     NewSession,
     NewTurn,
+    SessionCopy,
     branches,
     history,
     listing,
     plan_fork,
     rows,
-    write_at_once,
 )
 from agent_runtime.sessions.store.rows import PartRow
 from agent_testing import ManualClock
 
 USAGE = Usage(input=7, output=5, reasoning=3, cache_read=2, cache_write=1)
+
+
+def write_at_once(connection: sqlite3.Connection, copy: SessionCopy) -> None:
+    """Store a session as a part of the caller's unit."""
+    copy.begin(connection)
+    copy.step(connection, 0, lambda: False)
 
 
 @contextmanager

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from agent_common.protocol import Usage
 from agent_common.redaction import Redactor
-from agent_runtime.sessions import COMPACTION, Marker, MessageRow, Shortened, history, markers, transfer, write_at_once
+from agent_runtime.sessions import COMPACTION, Marker, MessageRow, Shortened, history, markers, transfer
 from agent_runtime.sessions.markers import MAX_SKILLS
-from tests.unit.sessions.message_log import USAGE, Log, memory
+from tests.unit.sessions.message_log import USAGE, Log, memory, write_at_once
 
 SHORTENED = st.builds(Shortened, st.text(), st.text(), st.integers(0, 10**6))
 MARKERS = st.builds(

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from agent_common.redaction import Redactor
 from agent_runtime.context import digest
 from agent_runtime.errors import Conflict, InvalidRequest, NotFound
-from agent_runtime.sessions import NewSession, branches, rows, transfer, write_at_once
+from agent_runtime.sessions import NewSession, branches, rows, transfer
 from agent_runtime.sessions.store.rows import PartRow
 from agent_testing import ManualClock
-from tests.unit.sessions.message_log import Log, memory
+from tests.unit.sessions.message_log import Log, memory, write_at_once
 
 NOW = ManualClock().now_ms()
 

@@ -45,12 +45,12 @@ class Kept:
         raise NotImplementedError
 
 
-def registry(rooms: Kept) -> ToolRegistry:
-    return ToolRegistry(builtin_tools(Confinement(None), rooms=rooms))
+def registry(team: Kept) -> ToolRegistry:
+    return ToolRegistry(builtin_tools(Confinement(None), team=team))
 
 
-async def run(rooms: Kept, name: str, context: ToolContext, **arguments: Any) -> ToolResult:
-    return finished(await registry(rooms).snapshot().run(name, arguments, context))
+async def run(team: Kept, name: str, context: ToolContext, **arguments: Any) -> ToolResult:
+    return finished(await registry(team).snapshot().run(name, arguments, context))
 
 
 @pytest.mark.parametrize(
@@ -83,10 +83,10 @@ async def run(rooms: Kept, name: str, context: ToolContext, **arguments: Any) ->
     ],
 )
 async def test_what_is_sent(context: ToolContext, name: str, arguments: Any, sent: Any) -> None:
-    rooms = Kept(body=ENTRY, headers={"x-mesh-service": "1"})
-    result = await run(rooms, name, replace(context, task_id="t1", may_subscribe=True), **arguments)
+    team = Kept(body=ENTRY, headers={"x-mesh-service": "1"})
+    result = await run(team, name, replace(context, task_id="t1", may_subscribe=True), **arguments)
     assert result.type == "output", result.error_text
-    (request,) = rooms.asked
+    (request,) = team.asked
     headers = {name: value for name, value in request.headers.items() if name != "content-type"}
     assert isinstance(request.body, bytes | None)
     body = None if request.body is None else json.loads(request.body)
@@ -95,11 +95,11 @@ async def test_what_is_sent(context: ToolContext, name: str, arguments: Any, sen
 
 
 async def test_only_a_conversation_subscribes(context: ToolContext) -> None:
-    rooms = Kept(body={"subscriptions": [{"id": "sub_1"}]})
-    result = await run(rooms, "subscribe", context, topic="t")
-    assert (result.metadata["kind"], rooms.asked) == ("denied", [])
-    assert (await run(rooms, "subscribe", context, topic="t", action="unsubscribe")).data["subscribed"] is False
-    assert [(one.method, one.path) for one in rooms.asked] == [
+    team = Kept(body={"subscriptions": [{"id": "sub_1"}]})
+    result = await run(team, "subscribe", context, topic="t")
+    assert (result.metadata["kind"], team.asked) == ("denied", [])
+    assert (await run(team, "subscribe", context, topic="t", action="unsubscribe")).data["subscribed"] is False
+    assert [(one.method, one.path) for one in team.asked] == [
         ("GET", "/subscriptions?session=ses_1&topic=t"),
         ("DELETE", "/subscriptions/sub_1"),
     ]
@@ -107,18 +107,18 @@ async def test_only_a_conversation_subscribes(context: ToolContext) -> None:
 
 @pytest.mark.parametrize("name", ["ask_agent", "hand_off"])
 async def test_a_call_that_is_repeated_is_the_same_message(context: ToolContext, name: str) -> None:
-    rooms = Kept(body={"status": "completed", "response": {"text": "three"}, "request_id": "ask_1"})
+    team = Kept(body={"status": "completed", "response": {"text": "three"}, "request_id": "ask_1"})
     calls = [replace(context, task_id="t1"), replace(context, task_id="t1"), replace(context, call_id="other")]
-    results = [await run(rooms, name, one, agent="bob", message="How many?", deadline_seconds=30) for one in calls]
-    first, again, other = (request.headers["idempotency-key"] for request in rooms.asked)
+    results = [await run(team, name, one, agent="bob", message="How many?", deadline_seconds=30) for one in calls]
+    first, again, other = (request.headers["idempotency-key"] for request in team.asked)
     assert first == again != other
-    body = rooms.asked[0].body
+    body = team.asked[0].body
     assert isinstance(body, bytes)
     assert json.loads(body) == {"message": "How many?", "deadline_s": 30}
-    assert (rooms.asked[0].task_id, rooms.asked[0].user) == ("t1", "operator")
+    assert (team.asked[0].task_id, team.asked[0].user) == ("t1", "operator")
     if name == "ask_agent":
         assert results[0].data == {"status": "completed", "response": {"text": "three"}}
-        assert rooms.asked[0].seconds > 30
+        assert team.asked[0].seconds > 30
     else:
         assert results[0].data == {"handed_off": True, "request_id": "ask_1", "status": "completed"}
 
@@ -127,8 +127,8 @@ async def test_a_call_that_is_repeated_is_the_same_message(context: ToolContext,
     ("status", "kind"), [("timeout", "timeout"), ("unavailable", "unavailable"), ("failed", "backend")]
 )
 async def test_an_agent_that_gives_no_answer_is_an_error(context: ToolContext, status: str, kind: str) -> None:
-    rooms = Kept(body={"status": status, "response": None, "error": "expired: nobody began it"})
-    result = await run(rooms, "ask_agent", context, agent="bob", message="hi")
+    team = Kept(body={"status": status, "response": None, "error": "expired: nobody began it"})
+    result = await run(team, "ask_agent", context, agent="bob", message="hi")
     assert result.metadata["kind"] == kind
     assert f"the agent bob gave no answer ({status}): expired: nobody began it" in (result.error_text or "")
 
@@ -158,15 +158,15 @@ class Silent(Kept):
 async def test_an_aborted_call_cancels_what_it_has_asked(
     context: ToolContext, was_aborted: bool, answers_cancel: bool
 ) -> None:
-    rooms = Silent(answers_cancel=answers_cancel)
+    team = Silent(answers_cancel=answers_cancel)
     call = asyncio.create_task(
-        run(rooms, "ask_agent", replace(context, was_aborted=lambda: was_aborted), agent="bob", message="hi")
+        run(team, "ask_agent", replace(context, was_aborted=lambda: was_aborted), agent="bob", message="hi")
     )
-    await rooms.asking.wait()
+    await team.asking.wait()
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    asked, *cancelled = rooms.asked
+    asked, *cancelled = team.asked
     key = asked.headers["idempotency-key"]
     told = [(one.method, one.path, one.body, one.headers["idempotency-key"]) for one in cancelled]
     assert told == ([("DELETE", "/agents/bob/ask", None, key)] if was_aborted else [])
@@ -177,10 +177,10 @@ async def test_an_aborted_call_cancels_what_it_has_asked(
 async def test_an_ask_of_an_earlier_process_is_withdrawn_under_its_key(
     context: ToolContext, agent: object, path: list[str]
 ) -> None:
-    rooms = Kept(body={"status": "completed", "response": {"text": "three"}, "request_id": "ask_1"})
-    await run(rooms, "ask_agent", context, agent="bob", message="hi")
-    await registry(rooms).snapshot().withdraw("ask_agent", {"agent": agent, "message": "hi"}, context)
-    asked, *withdrawn = rooms.asked
+    team = Kept(body={"status": "completed", "response": {"text": "three"}, "request_id": "ask_1"})
+    await run(team, "ask_agent", context, agent="bob", message="hi")
+    await registry(team).snapshot().withdraw("ask_agent", {"agent": agent, "message": "hi"}, context)
+    asked, *withdrawn = team.asked
     assert [(one.method, one.path, one.headers) for one in withdrawn] == [
         ("DELETE", where, {"idempotency-key": asked.headers["idempotency-key"]}) for where in path
     ]
@@ -188,8 +188,8 @@ async def test_an_ask_of_an_earlier_process_is_withdrawn_under_its_key(
 
 async def test_of_a_card_a_model_sees_the_beginning(context: ToolContext) -> None:
     card = {"id": "bob", "state": "away", "name": "Bob", "role": "", "protocols": {}, "agents": [], "skills": []}
-    rooms = Kept(body={"agents": [{**card, "tools": [f"t{number}" for number in range(100)]}], "next": "bob"})
-    result = await run(rooms, "list_agents", context)
+    team = Kept(body={"agents": [{**card, "tools": [f"t{number}" for number in range(100)]}], "next": "bob"})
+    result = await run(team, "list_agents", context)
     (shown,) = result.data["agents"]
     assert (len(shown["tools"]), shown["more"], result.data["next"]) == (40, {"tools": 60}, "bob")
     assert "protocols" not in shown
@@ -207,8 +207,8 @@ async def test_conflicts_are_told(context: ToolContext) -> None:
 
 
 async def test_a_list_shows_the_size_of_large_values(context: ToolContext) -> None:
-    rooms = Kept(body={"entries": [ENTRY, {**ENTRY, "value": "x" * 3000}], "next": "a"})
-    result = await run(rooms, "list_blackboard", context)
+    team = Kept(body={"entries": [ENTRY, {**ENTRY, "value": "x" * 3000}], "next": "a"})
+    result = await run(team, "list_blackboard", context)
     small, large = result.data["entries"]
     assert small == ENTRY
     assert "value" not in large
@@ -238,11 +238,11 @@ async def test_a_list_shows_the_size_of_large_values(context: ToolContext) -> No
     ],
 )
 async def test_what_is_wrong_is_named_and_not_sent(context: ToolContext, name: str, arguments: Any, fault: str) -> None:
-    rooms = Kept()
-    result = await run(rooms, name, context, **arguments)
+    team = Kept()
+    result = await run(team, name, context, **arguments)
     assert result.metadata["kind"] == "invalid"
     assert fault in (result.error_text or "")
-    assert not rooms.asked
+    assert not team.asked
 
 
 async def test_a_host_that_is_away_is_an_error(context: ToolContext) -> None:
@@ -258,8 +258,8 @@ async def test_a_host_that_is_away_is_an_error(context: ToolContext) -> None:
     ],
 )
 async def test_an_answer_of_a_service(context: ToolContext, kind: str, body: Any, found: Any) -> None:
-    rooms = Kept(404, body, {"x-mesh-service": "s", "content-type": kind})
-    result = await run(rooms, "call_service", context, service="s", path="/")
+    team = Kept(404, body, {"x-mesh-service": "s", "content-type": kind})
+    result = await run(team, "call_service", context, service="s", path="/")
     assert result.data == {"status": 404, "content_type": kind, **found}
 
 
@@ -271,13 +271,13 @@ async def test_grants_and_rules(context: ToolContext) -> None:
     assert refused.metadata["kind"] == "denied"
     default = AgentDirectory().get("default")
     assert default is not None
-    rooms = Kept(body=ENTRY, headers={"x-mesh-service": "s"})
+    team = Kept(body=ENTRY, headers={"x-mesh-service": "s"})
     asks = replace(context, authority=Authority().with_layer(default.layer), interactive=True)
-    tools = registry(rooms).snapshot()
+    tools = registry(team).snapshot()
     assert isinstance(await tools.run("call_service", {"service": "s", "path": "a"}, asks), ToolResult)
     post = {"service": "s", "path": "a", "method": "POST"}
     assert isinstance(await tools.run("call_service", post, asks), HumanRequest)
-    assert len(rooms.asked) == 1
+    assert len(team.asked) == 1
 
 
 def test_they_are_found_by_search_unless_a_manifest_names_them() -> None:

@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict
 
-from agent_host.fleet.console import Console
-from agent_host.fleet.driver import RuntimeSnapshots, StartFailed
-from agent_host.fleet.drivers.firecracker import FirecrackerRuntime, boot_requests, jailer_command, send_requests
-from agent_host.fleet.machine import HostSockets, Image, MachineRecord, MachineSettings, SocketDir
+from agent_host.fleet.driver import StartFailed
+from agent_host.fleet.drivers.firecracker import boot_requests, send_requests
+from agent_host.fleet.machine import Image, SocketDir
 
 
 class Strict(BaseModel):
@@ -52,16 +51,6 @@ class Action(Strict):
     action_type: str
 
 
-class State(Strict):
-    state: str
-
-
-class Snapshot(Strict):
-    snapshot_type: str
-    snapshot_path: str
-    mem_file_path: str
-
-
 SHAPES: dict[tuple[str, str], type[Strict]] = {
     ("PUT", "/machine-config"): MachineConfig,
     ("PUT", "/boot-source"): BootSource,
@@ -70,8 +59,6 @@ SHAPES: dict[tuple[str, str], type[Strict]] = {
     ("PUT", "/drives/data"): Drive,
     ("PUT", "/vsock"): Vsock,
     ("PUT", "/actions"): Action,
-    ("PATCH", "/vm"): State,
-    ("PUT", "/snapshot/create"): Snapshot,
 }
 
 
@@ -112,7 +99,7 @@ class Handler(BaseHTTPRequestHandler):
         if said:
             self.wfile.write(said)
 
-    do_PUT = do_PATCH = _take  # noqa: N815
+    do_PUT = _take  # noqa: N815
 
 
 @pytest.fixture
@@ -165,34 +152,5 @@ async def test_what_it_refuses_is_said_in_its_own_words(server: Server, seat: So
 
 
 async def test_one_that_is_not_there_is_an_error_of_the_connection(seat: SocketDir) -> None:
-    with socket.socket(socket.AF_UNIX), pytest.raises(ConnectionError, match="does not answer PATCH /vm"):
-        await send_requests(seat.monitor, [("PATCH", "/vm", {"state": "Paused"})])
-
-
-def runtime_in(seat: SocketDir, folder: Path) -> FirecrackerRuntime:
-    settings, record = MachineSettings(folder, folder, 1, 1), MachineRecord.empty("firecracker", "writer")
-    return FirecrackerRuntime(settings, seat, HostSockets(), Console(folder / "log"), record)
-
-
-async def test_a_snapshot_pauses_writes_and_goes_on(server: Server, seat: SocketDir, tmp_path: Path) -> None:
-    runtime = runtime_in(seat, tmp_path)
-    assert isinstance(runtime, RuntimeSnapshots)
-    await runtime.snapshot(tmp_path / "shot")
-    assert [body.get("state") for _, _, body in server.heard] == ["Paused", None, "Resumed"]
-
-
-async def test_it_goes_on_when_the_snapshot_fails(server: Server, seat: SocketDir, tmp_path: Path) -> None:
-    server.refuses = "/snapshot/create"
-    with pytest.raises(StartFailed):
-        await runtime_in(seat, tmp_path).snapshot(tmp_path / "shot")
-    assert [body["state"] for _, _, body in server.heard] == ["Paused", "Resumed"]
-
-
-def test_the_jailer_is_given_a_user_a_root_and_a_limit() -> None:
-    said = jailer_command("jailer", "/bin/fc", "x", uid=900, gid=901, root=Path("/srv/jail"), memory=512)
-    assert said[: said.index("--")] == (
-        *("jailer", "--id", "x", "--exec-file", "/bin/fc", "--uid", "900", "--gid", "901"),
-        *("--chroot-base-dir", "/srv/jail", "--cgroup-version", "2", "--cgroup", "memory.max=603979776"),
-        *("--resource-limit", "no-file=1024", "--new-pid-ns"),
-    )
-    assert said[said.index("--") + 1 :] == ("--api-sock", "/run/m.sock")
+    with socket.socket(socket.AF_UNIX), pytest.raises(ConnectionError, match="does not answer PUT /actions"):
+        await send_requests(seat.monitor, [("PUT", "/actions", {"action_type": "InstanceStart"})])

@@ -222,6 +222,32 @@ async def test_microagent_is_ready_when_its_mediation_is(program: Program) -> No
     assert program.told[-1] == ["halt", "--json", "writer"]
 
 
+async def test_microagent_says_when_its_machine_is_paused(program: Program) -> None:
+    program.answers({"start": {"out": "{}"}, "inspect": inspected("running", True)})
+    runtime = await MicroagentDriver(program.command, 5, 0.01).start(launch(program.folder))
+    told: asyncio.Queue[bool] = asyncio.Queue()
+    runtime.on_paused = told.put_nowait
+    watch = asyncio.create_task(runtime.wait())
+    for state, paused in (("paused", True), ("running", False), ("paused", True), ("stopped", False)):
+        program.answers({"inspect": inspected(state, False)})
+        assert await asyncio.wait_for(told.get(), 30) == paused, state
+    assert await watch == "ended: stopped"
+    assert told.empty()
+
+
+async def test_microagent_that_is_no_longer_watched_is_not_paused(program: Program) -> None:
+    program.answers({"start": {"out": "{}"}, "inspect": inspected("running", True)})
+    runtime = await MicroagentDriver(program.command, 5, 0.01).start(launch(program.folder))
+    told: asyncio.Queue[bool] = asyncio.Queue()
+    runtime.on_paused = told.put_nowait
+    watch = asyncio.create_task(runtime.wait())
+    program.answers({"inspect": inspected("paused", False)})
+    assert await asyncio.wait_for(told.get(), 30)
+    watch.cancel()
+    await asyncio.wait([watch])
+    assert told.get_nowait() is False
+
+
 @pytest.mark.slow
 async def test_microagent_that_is_not_ready_in_time_is_stopped(program: Program) -> None:
     program.answers({"start": {"out": "{}"}, "inspect": inspected("running", False), "halt": {"out": "{}"}})

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from agent_common.backoff import Backoff
 from agent_common.protocol.hub import (
     EV_SESSION_CLOSED,
     EV_TEXT,
@@ -19,7 +20,7 @@ from agent_common.protocol.hub import (
     ProtocolError,
     RateLimited,
 )
-from agent_host.hub import Hub
+from agent_host.hub import Hub, HubLimits
 from agent_host.hub.store import AgentRemoval, MemoryStore, Submission
 from agent_testing import ManualClock
 
@@ -226,6 +227,40 @@ async def test_a_write_that_fails_leaves_no_trace() -> None:
     await alice.send(session, "kept")
     assert (await bob.get_text()).envelope.text == "kept"
     assert await texts(hub, session) == ["kept"]
+    await hub.close()
+
+
+class UnreadableStore(FailingStore):
+    """A full disk whose log cannot be read for a while."""
+
+    failures = 0
+
+    async def log(self, session_id: str, after: int, limit: int) -> list[Envelope]:
+        if self.failures > 0:
+            self.failures -= 1
+            raise OSError("the database is away")
+        return await super().log(session_id, after, limit)
+
+
+async def test_a_session_that_cannot_be_read_is_read_again_after_pauses_that_grow() -> None:
+    store = UnreadableStore()
+    longest: list[float] = []
+
+    def draw(least: float, most: float) -> float:
+        longest.append(most)
+        return 0.0
+
+    hub = await Hub.open_store(store, limits=HubLimits(reread=Backoff(1.0, 15.0, draw=draw)))
+    alice, bob = await join(hub, "alice"), await join(hub, "bob")
+    session = await open_session(alice, "bob")
+    store.is_full = True
+    store.failures = 6
+    with pytest.raises(HubUnavailable):
+        await alice.send(session, "lost")
+    store.is_full = False
+    await alice.send(session, "kept")
+    assert (await bob.get_text()).envelope.text == "kept"
+    assert longest == [1.0, 2.0, 4.0, 8.0, 15.0, 15.0]
     await hub.close()
 
 

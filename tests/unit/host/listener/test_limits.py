@@ -387,7 +387,7 @@ async def test_what_a_paused_workspace_cannot_read_is_kept_for_it(tmp_path: Path
         transport.pause_reading()
         for number in range(8):
             await room.submit(f"big{number}", content="x" * 1_000_000)
-        await room.until(lambda: room.session.connection.queued_frames)
+        await room.until(lambda: room.session.connection._outbox)
         room.pass_time(1)
         room.listener.workspaces.pause("a")
         for _ in range(20):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class DescriptorBudget:
+class DescriptorShares:
     """The largest concurrent number of each kind. The rest is for the database, mediation, machines and files."""
 
     connections: int
@@ -19,9 +19,9 @@ class DescriptorBudget:
     """Connections of the forward proxy that have not sent a token yet."""
 
 
-def budget_of(files: int) -> DescriptorBudget:
+def divide_descriptors(files: int) -> DescriptorShares:
     """Divide the number of files that the process may open."""
-    return DescriptorBudget(
+    return DescriptorShares(
         connections=min(4096, files * 3 // 8),
         calls=min(2048, files * 3 // 16),
         tunnels=min(256, files // 16),

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from agent_runtime.errors import MeshUnavailable, ToolFailure
-from agent_runtime.mesh import MeshRooms
+from agent_runtime.mesh import MeshTeamRequests
 from agent_runtime.ports import MeshReply, MeshRequest
 from tests.unit.net.webs import page, web
 
@@ -21,11 +21,11 @@ def answer(body: object, status: str = "200 OK", kind: str = PROBLEM) -> bytes:
 
 async def ask(reply: bytes, request: MeshRequest = GET) -> tuple[MeshReply, bytes]:
     async with web({"/x": reply}) as host:
-        rooms = MeshRooms(f"http://127.0.0.1:{host.port}", {"authorization": "Bearer t"})
+        team = MeshTeamRequests(f"http://127.0.0.1:{host.port}", {"authorization": "Bearer t"})
         try:
-            return await rooms.request(request), host.heads[0]
+            return await team.request(request), host.heads[0]
         finally:
-            await rooms.close()
+            await team.close()
 
 
 async def test_a_request_names_its_cause() -> None:
@@ -40,7 +40,7 @@ async def test_a_request_names_its_cause() -> None:
 
 
 async def test_what_was_refused_was_not_carried_out() -> None:
-    gone = MeshRooms("http://127.0.0.1:1", {})
+    gone = MeshTeamRequests("http://127.0.0.1:1", {})
     with pytest.raises(MeshUnavailable) as caught:
         await gone.request(MeshRequest("POST", "/x"))
     assert "gave no answer" in str(caught.value)
@@ -77,7 +77,7 @@ async def test_a_marked_answer_is_one_whatever_its_status() -> None:
 
 
 async def test_a_host_that_is_not_there() -> None:
-    gone = MeshRooms("http://127.0.0.1:1", {})
+    gone = MeshTeamRequests("http://127.0.0.1:1", {})
     with pytest.raises(MeshUnavailable, match="gave no answer") as read:
         await gone.request(GET)
     assert "carried out" not in read.value.message

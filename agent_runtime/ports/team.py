@@ -70,7 +70,7 @@ class MeshStream:
     """Raises MeshUnavailable if it breaks off."""
 
 
-class Rooms(Protocol):
+class TeamRequests(Protocol):
     """What the host keeps. Nothing is queued: a request is answered now, or it fails."""
 
     async def request(self, request: MeshRequest) -> MeshReply:

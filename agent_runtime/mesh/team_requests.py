@@ -20,13 +20,13 @@ _KINDS: Mapping[int, ToolFailureKind] = {
     **dict.fromkeys((429, 507), "unavailable"),
     504: "timeout",
 }
-_NO_ROOM = frozenset({404, 405, 501})
+_NOT_OURS = frozenset({404, 405, 501})
 """Statuses by which a mesh that is no host of this product answers."""
 PROBLEM = "application/problem+json"
 
 
-class MeshRooms:
-    """Implements ports.Rooms."""
+class MeshTeamRequests:
+    """Implements ports.TeamRequests."""
 
     def __init__(self, url: str, headers: Mapping[str, str]) -> None:
         self._http = HttpPool(
@@ -91,6 +91,6 @@ def _unanswered(request: MeshRequest, why: str) -> MeshUnavailable:
 def _refused(answer: MeshReply) -> ToolFailure | MeshUnavailable:
     message = read_error_body(answer.body).message
     is_host = answer.headers.get("content-type", "").startswith(PROBLEM)
-    if answer.status in (401, 503) or (answer.status in _NO_ROOM and not is_host):
+    if answer.status in (401, 503) or (answer.status in _NOT_OURS and not is_host):
         return MeshUnavailable(f"the mesh does not offer this: {message}")
     return ToolFailure(f"the host refused: {message}", kind=_KINDS.get(answer.status, "backend"))
