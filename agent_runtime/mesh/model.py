@@ -266,10 +266,10 @@ def _learn(sent: Profile, status: int, refusal: bytes, error: ModelError) -> Non
 def _heeded(error: ModelError, headers: Mapping[str, str]) -> ModelError:
     """Return the error of a refusal as its provider says whether another attempt helps, unless it is about the
     account."""
-    told = headers.get(SHOULD_RETRY)
-    if told == "false":
+    given = headers.get(SHOULD_RETRY)
+    if given == "false":
         error.transient = error.loading = False
-    elif told == "true" and error.code in ("model_unavailable", "model_config"):
+    elif given == "true" and error.code in ("model_unavailable", "model_config"):
         error.transient = True
     return error
 

@@ -188,9 +188,9 @@ def _read_event(text: bytes) -> dict[str, Any]:
 def _passed(response: httpx2.Response, content: bytes) -> dict[str, str]:
     """Return the headers of an error that say whether and when to try again, wherever the provider has said when. The
     others describe a body that was converted."""
-    told = response.headers.get(SHOULD_RETRY)
+    given = response.headers.get(SHOULD_RETRY)
     wait = from_response(response.status_code, response.headers, content).retry_after
-    return ({SHOULD_RETRY: told} if told else {}) | ({} if wait is None else {"retry-after": f"{wait:g}"})
+    return ({SHOULD_RETRY: given} if given else {}) | ({} if wait is None else {"retry-after": f"{wait:g}"})
 
 
 async def _once(body: bytes) -> AsyncIterator[bytes]:
