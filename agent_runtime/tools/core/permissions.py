@@ -3,11 +3,13 @@ asked."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from agent_common.protocol import NewRule, RequirementSet
-from agent_common.protocol.authority import Access, Decision, covers
+from agent_common.protocol.authority import Access, Authority, Decision, covers
 
 from ...ports import ToolContext
 from .contract import TOOL_ALIASES, AccessRequest, Tool
@@ -19,6 +21,10 @@ MAX_PATTERN_LENGTH = 1000
 """Maximum characters of a pattern."""
 MAX_SUGGESTED_RULES = 10
 """Maximum rules that one approval adds."""
+INLINE_WORK_LIMIT = 1_000_000
+"""Characters of patterns times characters that they are compared with, for a decision on the event loop."""
+_SIZE_OF_ONE = 10
+"""Characters that a pattern or a subject counts besides its own."""
 _ALIASES_BY_NAME = {
     name: tuple(alias for alias in TOOL_ALIASES if TOOL_ALIASES[alias] == name) for name in TOOL_ALIASES.values()
 }
@@ -36,7 +42,7 @@ class PermissionCheck:
         lacks = context.authority.missing_grant(request.requires or tool.requires, context.variables)
         if lacks is not None:
             return Verdict("deny", f"{tool.spec.name} is refused: agent {context.agent} may not {lacks}")
-        decision = context.authority.decide(build_access(tool, request))
+        decision = await _decide(context.authority, build_access(tool, request))
         touches = (*request.subjects, tool.build) if tool.build else request.subjects
         if decision.action == "allow" and request.asks and not _names(decision, request.subjects):
             always = _allow_rules(tool, request, request.subjects)
@@ -73,6 +79,17 @@ def rule_aliases(tool: Tool) -> tuple[str, ...]:
         if tool.spec.source == "custom"
         else (*tool.rule_names, *_ALIASES_BY_NAME.get(name, ()))
     )
+
+
+async def _decide(authority: Authority, access: Access) -> Decision:
+    """Return the decision, made in a thread if it may take long: people write hundreds of rules, and models scripts of
+    thousands of commands."""
+    rules = chain.from_iterable(layer.rules or () for layer in authority.layers)
+    written = sum(len(rule.pattern) + _SIZE_OF_ONE for rule in rules)
+    touched = sum(len(one) + _SIZE_OF_ONE for one in chain(access.subjects, *access.aliases))
+    if written * (written + touched) <= INLINE_WORK_LIMIT:
+        return authority.decide(access)
+    return await asyncio.to_thread(authority.decide, access)
 
 
 def _capabilities(requires: RequirementSet) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -50,6 +51,18 @@ async def test_what_a_person_allowed_says_nothing_of_what_else_a_line_runs(conte
     assert await asked(within, "npm publish || echo") is not None
     everything = under(context, allowed("echo *"), allowed("npm publish"))
     assert await asked(everything, "echo; npm publish || echo") is None
+
+
+@pytest.mark.parametrize(
+    "command", ["true " + "a" * 1000, "; ".join(f"true {'a' * 900}{number}" for number in range(50)), "true; " * 1900]
+)
+async def test_rules_that_take_long_to_compare_do_not_hold_up_the_event_loop(
+    context: ToolContext, command: str
+) -> None:
+    several = under(context, *(allowed("?" * (600 + number) + "*") for number in range(200)))
+    began = time.thread_time()
+    await asked(several, command)
+    assert time.thread_time() - began < 1, "it takes seconds in the thread of the event loop"
 
 
 async def test_a_caller_s_person_has_not_spoken_to_those_it_calls(context: ToolContext) -> None:
