@@ -28,7 +28,7 @@ class Coverage:
         return covered & others, narrower & others
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=32)
 def coverage_of(patterns: tuple[str, ...]) -> Coverage:
     """Return what is known about these patterns."""
     return Coverage(patterns)

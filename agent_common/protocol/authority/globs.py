@@ -10,6 +10,8 @@ from functools import lru_cache
 
 ANY = "*"
 _NO_STAR = "[^*]"
+_KEPT = 1024
+"""Patterns of which the preparation is kept: up to 25 KB each."""
 
 
 def matches(pattern: str, text: str) -> bool:
@@ -34,7 +36,7 @@ def covers(wide: str, narrow: str) -> bool:
     return all(any(_covers(one, form) for one in _forms(wide)) for form in _forms(narrow))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=_KEPT)
 def _forms(pattern: str) -> tuple[str, ...]:
     """Return the pattern with repeated stars merged and, if it ends in ` *`, also the pattern without that ending."""
     plain = re.sub(r"\*+", ANY, pattern)
@@ -59,10 +61,10 @@ def _matches(pattern: str, text: str, any_sign: str = ".") -> bool:
 
 def _covers(wide: str, narrow: str) -> bool:
     """Match the narrow pattern as a text, in which a star matches only a star, and a question mark no literal."""
-    return _matches(wide, narrow, _NO_STAR)
+    return _matches(wide, narrow, _NO_STAR if "?" in wide else ".")
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=_KEPT)
 def _pieces(pattern: str, any_sign: str) -> tuple[re.Pattern[str], ...]:
     """Return the parts of the pattern between its stars."""
     literal = ("".join(any_sign if sign == "?" else re.escape(sign) for sign in piece) for piece in pattern.split(ANY))

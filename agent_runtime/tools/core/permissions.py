@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from agent_common.protocol import NewRule, RequirementSet
-from agent_common.protocol.authority import Access, Authority, Decision, covers
+from agent_common.protocol.authority import MAX_PATTERN_STARS, Access, Authority, Decision, covers
 
 from ...ports import ToolContext
 from .contract import TOOL_ALIASES, AccessRequest, Tool
@@ -21,8 +21,9 @@ MAX_PATTERN_LENGTH = 1000
 """Maximum characters of a pattern."""
 MAX_SUGGESTED_RULES = 10
 """Maximum rules that one approval adds."""
-INLINE_WORK_LIMIT = 1_000_000
-"""Characters of patterns times characters that they are compared with, for a decision on the event loop."""
+INLINE_WORK_LIMIT = 30_000_000
+"""Characters of patterns times characters that they are compared with, for a decision on the event loop: there, calls
+of one step keep their order."""
 _SIZE_OF_ONE = 10
 """Characters that a pattern or a subject counts besides its own."""
 _ALIASES_BY_NAME = {
@@ -124,7 +125,8 @@ def _reason(tool: Tool, request: AccessRequest, decision: Decision, context: Too
 
 def _suggested_rules(tool: Tool, request: AccessRequest, decision: Decision) -> tuple[NewRule, ...]:
     """Return the rules for the decision `always`: calls of this kind, but no more than the asking rule covers."""
-    if decision.action != "ask":
+    # What is too long for a rule is not compared with one either: it may be a script of 120 KB.
+    if decision.action != "ask" or any(len(one) > MAX_PATTERN_LENGTH for one in request.suggested_patterns):
         return ()
     kinds, asks = request.suggested_patterns or request.subjects, decision.rule
     if asks is not None:
@@ -139,6 +141,10 @@ def _allow_rules(tool: Tool, request: AccessRequest, patterns: Sequence[str]) ->
     the call can only be allowed once."""
     # Characters that are not valid text become question marks, which match any character.
     texts = dict.fromkeys(pattern.encode(errors="replace").decode() or "*" for pattern in patterns)
-    if request.opaque or len(texts) > MAX_SUGGESTED_RULES or any(len(text) > MAX_PATTERN_LENGTH for text in texts):
+    if request.opaque or len(texts) > MAX_SUGGESTED_RULES or not all(map(_fits_in_a_rule, texts)):
         return ()
     return tuple(NewRule(permission=tool.spec.name, pattern=text, action="allow") for text in texts)
+
+
+def _fits_in_a_rule(pattern: str) -> bool:
+    return len(pattern) <= MAX_PATTERN_LENGTH and pattern.count("*") <= MAX_PATTERN_STARS

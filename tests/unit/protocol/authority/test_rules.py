@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given
+from pydantic import ValidationError
 
 from agent_common.net import canonical_host
-from agent_common.protocol import NewRule, Rule
+from agent_common.protocol import AgentRule, NewRule, Rule, SessionRule
 from agent_common.protocol.authority import Access, decide
 
 from .pairwise import pairwise_decide
@@ -210,3 +211,12 @@ def test_hosts_in_rules_are_written_as_hosts_of_calls_are(host: str) -> None:
     assert written.pattern == canonical_host(host)
     below = NewRule(permission="web_fetch", pattern=f"*.{host}", action="deny")
     assert below.pattern == f"*.{canonical_host(host)}"
+
+
+@pytest.mark.parametrize("kind", [SessionRule, AgentRule])
+def test_a_rule_of_a_person_has_few_stars(kind: type[SessionRule | AgentRule]) -> None:
+    assert kind(permission="bash", pattern="*a" * 20, action="allow").pattern == "*a" * 20
+    with pytest.raises(ValidationError, match="has at most 20 stars"):
+        kind(permission="bash", pattern="*a" * 21, action="allow")
+    stored = Rule(permission="bash", pattern="*a" * 21, action="allow")
+    assert decide([stored], Access("bash", subjects=("a" * 21,))).action == "allow", "one that is stored already holds"
