@@ -13,6 +13,8 @@ Scope = Literal["manifest", "project", "agent", "session"]
 ApprovalScope = Literal["session", "agent"]
 """For what `always` holds: the session that asked, or all of the user's sessions with the agent that asked."""
 MAX_RULES = 200
+MAX_PATTERN_STARS = 20
+"""Most `*` in a pattern of a person's rule: each piece between them is prepared, and the preparation kept."""
 HOSTS = frozenset({"web_fetch", "net.fetch", "shell.net"})
 """Permissions whose patterns are about hosts."""
 
@@ -56,7 +58,18 @@ class Rule(NewRule):
     """Epoch milliseconds."""
 
 
-class SessionRule(NewRule):
+class _PersonRule(NewRule):
+    """A rule as a person may write it."""
+
+    @field_validator("pattern")
+    @classmethod
+    def _has_few_stars(cls, value: str) -> str:
+        if value.count("*") > MAX_PATTERN_STARS:
+            raise ValueError(f"has at most {MAX_PATTERN_STARS} stars")
+        return value
+
+
+class SessionRule(_PersonRule):
     """A rule of a session, either new or returned by an earlier request."""
 
     source: Literal["session"] = "session"
@@ -64,7 +77,7 @@ class SessionRule(NewRule):
     """Epoch milliseconds; null means now."""
 
 
-class AgentRule(NewRule):
+class AgentRule(_PersonRule):
     """A rule of a user for all their sessions with an agent, either new or returned by an earlier request."""
 
     source: Literal["agent"] = "agent"

@@ -8,6 +8,8 @@ from __future__ import annotations
 import itertools
 import os
 import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 ALIKE_SIGNS = (
@@ -20,7 +22,9 @@ ALIKE_SIGNS = (
 SIGN_FORMS = {ord(sign): group[0] for group in ALIKE_SIGNS for sign in group[1:]}
 """For `str.translate`: what keyboards have in the place of a sign."""
 MAX_ENTRIES = 10_000
-"""Entries of one folder that are compared at most."""
+"""Entries of all folders on a path that are compared at most."""
+MAX_COMPARED = 100_000
+"""Characters of their names that are not ASCII and are compared at most: each takes some time."""
 MAX_NAME = 255
 """Characters of a name; no file system has a longer one."""
 
@@ -33,13 +37,14 @@ def plain_name(name: str) -> str:
 def existing_alike(path: Path, root: Path) -> Path:
     """Return the path with the names below the root as the folders have them, where exactly one entry reads the same.
     What exists as it is named stays, and so do new names. Links are not followed."""
-    if os.path.lexists(path):
+    parts = path.parts[len(root.parts) :]
+    if not any(map(_has_forms, parts)) or os.path.lexists(path):
         return path
-    found, parts = root, path.parts[len(root.parts) :]
+    found, search = root, _Search()
     for at, part in enumerate(parts):
         exact = found / part
         if not os.path.lexists(exact):
-            alike = _entries_alike(found, part)
+            alike = search.entries_alike(found, part)
             if len(alike) != 1:
                 return found.joinpath(*parts[at:])
             exact = found / alike[0]
@@ -47,14 +52,32 @@ def existing_alike(path: Path, root: Path) -> Path:
     return found
 
 
-def _entries_alike(folder: Path, name: str) -> list[str]:
+def _has_forms(name: str) -> bool:
     has_forms = not name.isascii() or any(group[0] in name for group in ALIKE_SIGNS)
-    if not has_forms or len(name) > MAX_NAME:
-        return []
-    wanted = plain_name(name)
-    try:
-        with os.scandir(folder) as listing:
-            names = [entry.name for entry in itertools.islice(listing, MAX_ENTRIES)]
-    except OSError:
-        return []
-    return [one for one in names if plain_name(one) == wanted]
+    return has_forms and len(name) <= MAX_NAME
+
+
+@dataclass(slots=True)
+class _Search:
+    """Looks for names in the folders of one path, which may be many and large."""
+
+    entries: int = MAX_ENTRIES
+    characters: int = MAX_COMPARED
+
+    def entries_alike(self, folder: Path, name: str) -> list[str]:
+        if not _has_forms(name):
+            return []
+        wanted = plain_name(name)
+        return [one for one in self._names(folder) if plain_name(one) == wanted]
+
+    def _names(self, folder: Path) -> Iterator[str]:
+        try:
+            with os.scandir(folder) as listing:
+                names = [entry.name for entry in itertools.islice(listing, self.entries)]
+        except OSError:
+            return
+        self.entries -= len(names)
+        for one in names:
+            self.characters -= 0 if one.isascii() else len(one)
+            if self.characters >= 0:
+                yield one

@@ -10,7 +10,7 @@ MAX_LINK_STEPS = 128
 
 
 class TooFar(Exception):
-    """The path leads through more than MAX_LINK_STEPS folders and links."""
+    """The path leads through too many folders and links."""
 
 
 def is_below(path: Path, root: Path) -> bool:
@@ -18,16 +18,16 @@ def is_below(path: Path, root: Path) -> bool:
     return path.parts[: len(root.parts)] == root.parts
 
 
-def resolve_links(path: Path) -> tuple[Path, int]:
+def resolve_links(path: Path, most: int = MAX_LINK_STEPS) -> tuple[Path, int]:
     """Return an absolute path with links resolved, and the number of steps. Parts that are missing or unreadable stay
-    as they are. Raises TooFar."""
+    as they are. Raises TooFar after `most` steps."""
     here, steps, ahead = "/", 0, list(reversed(str(path).split("/")))
     while ahead:
         part = ahead.pop()
         if part in ("", "."):
             continue
         steps += 1
-        if steps > MAX_LINK_STEPS:
+        if steps > most:
             raise TooFar
         if part == "..":
             here = os.path.dirname(here)

@@ -6,14 +6,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import lru_cache
 
 ANY = "*"
+_NO_STAR = "[^*]"
+_KEPT = 1024
+"""Patterns of which the preparation is kept: up to 25 KB each."""
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether the text matches. The time is proportional to the length of the text for any pattern."""
+    """Whether the text matches. The time is at most proportional to the product of their lengths."""
     return any(_matches(form, text) for form in _forms(pattern))
 
 
@@ -34,15 +36,17 @@ def covers(wide: str, narrow: str) -> bool:
     return all(any(_covers(one, form) for one in _forms(wide)) for form in _forms(narrow))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=_KEPT)
 def _forms(pattern: str) -> tuple[str, ...]:
     """Return the pattern with repeated stars merged and, if it ends in ` *`, also the pattern without that ending."""
     plain = re.sub(r"\*+", ANY, pattern)
     return (plain, plain[:-2]) if plain.endswith(" *") else (plain,)
 
 
-def _matches(pattern: str, text: str) -> bool:
-    first, *rest = _pieces(pattern)
+def _matches(pattern: str, text: str, any_sign: str = ".") -> bool:
+    """Find the pieces between the stars one after the other, each as far to the left as it can be. `any_sign`: what a
+    question mark matches, as a regular expression."""
+    first, *rest = _pieces(pattern, any_sign)
     if not rest:
         return first.fullmatch(text) is not None
     found = first.match(text)
@@ -55,31 +59,13 @@ def _matches(pattern: str, text: str) -> bool:
     return end >= found.end() and rest[-1].fullmatch(text, end) is not None
 
 
-@lru_cache(maxsize=4096)
-def _pieces(pattern: str) -> tuple[re.Pattern[str], ...]:
-    """Return the parts of the pattern between its stars."""
-    literal = ("".join("." if sign == "?" else re.escape(sign) for sign in piece) for piece in pattern.split(ANY))
-    return tuple(re.compile(piece, re.DOTALL) for piece in literal)
-
-
-@lru_cache(maxsize=16384)
 def _covers(wide: str, narrow: str) -> bool:
     """Match the narrow pattern as a text, in which a star matches only a star, and a question mark no literal."""
-    # The bits of `reached` are the possible positions in the wide pattern, so that long patterns are fast as well.
-    stars, literal = _position_masks(wide)
-    reached = 1 | (stars & 1) << 1
-    for sign in narrow:
-        stay = reached & stars  # a star matches any character
-        step = 0 if sign == ANY else (reached & (literal.get("?", 0) | literal.get(sign, 0))) << 1
-        reached = stay | step
-        reached |= (reached & stars) << 1  # and also the empty text
-    return bool(reached >> len(wide) & 1)
+    return _matches(wide, narrow, _NO_STAR if "?" in wide else ".")
 
 
-@lru_cache(maxsize=4096)
-def _position_masks(pattern: str) -> tuple[int, Mapping[str, int]]:
-    """Return the positions of the stars, and those of each other character, as bit masks."""
-    places: dict[str, int] = {}
-    for at, sign in enumerate(pattern):
-        places[sign] = places.get(sign, 0) | 1 << at
-    return places.pop(ANY, 0), places
+@lru_cache(maxsize=_KEPT)
+def _pieces(pattern: str, any_sign: str) -> tuple[re.Pattern[str], ...]:
+    """Return the parts of the pattern between its stars."""
+    literal = ("".join(any_sign if sign == "?" else re.escape(sign) for sign in piece) for piece in pattern.split(ANY))
+    return tuple(re.compile(piece, re.DOTALL) for piece in literal)

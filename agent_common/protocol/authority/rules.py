@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from ..permission import Action, Rule, Scope
-from .globs import ANY, covers, matches, matches_any_continuation
+from .coverage import Coverage, coverage_of
+from .globs import ANY, matches, matches_any_continuation
 
 STRICTNESS: dict[Action, int] = {"allow": 0, "ask": 1, "deny": 2}
 _SCOPES: dict[Scope, int] = {"manifest": 0, "project": 1, "agent": 2, "session": 3}
@@ -89,15 +90,20 @@ def _decide(rules: Sequence[Rule], access: Access, capability: str, subject: tup
     """Decide on one subject, given with its aliases, or on everything else that may be touched if it is None."""
     names = (access.tool, *access.names)
     found = [
-        (rank, rule)
-        for rule in rules
+        (rank, at)
+        for at, rule in enumerate(rules)
         if (rank := _specificity(rule.permission, names, capability)) and _touches(rule, subject, access)
     ]
-    found.sort(key=lambda one: STRICTNESS[one[1].action], reverse=True)
+    found.sort(key=lambda one: STRICTNESS[rules[one[1]].action], reverse=True)
+    groups: dict[tuple[int, Scope], int] = {}
+    for rank, at in found:
+        group = rank, rules[at].source
+        groups[group] = groups.get(group, 0) | 1 << at
+    coverage = coverage_of(tuple(rule.pattern for rule in rules))
     shown = subject[0] if subject is not None else "; ".join(access.subjects)
-    for one in found:
-        if not any(_beats(other, one) for other in found):
-            return Decision(one[1].action, one[1], shown)
+    for rank, at in found:
+        if not _is_beaten(rules[at], rank, at, groups, coverage):
+            return Decision(rules[at].action, rules[at], shown)
     return Decision("ask", None, shown)
 
 
@@ -124,14 +130,15 @@ def _touches(rule: Rule, subject: tuple[str, ...] | None, access: Access) -> boo
     return any(matches(rule.pattern, name) for name in (subject[:1] if rule.action == "allow" else subject))
 
 
-def _beats(one: tuple[int, Rule], other: tuple[int, Rule]) -> bool:
-    (rank, rule), (other_rank, other_rule) = one, other
-    if other_rule.action == "deny" and rule.source != other_rule.source:
-        return False
-    if rank < other_rank or not covers(other_rule.pattern, rule.pattern):
-        return False
-    more_exact = rank > other_rank or not covers(rule.pattern, other_rule.pattern)
-    return more_exact or _SCOPES[rule.source] > _SCOPES[other_rule.source]
+def _is_beaten(rule: Rule, rank: int, at: int, groups: Mapping[tuple[int, Scope], int], coverage: Coverage) -> bool:
+    """Whether a rule yields to another one of those that apply, given by rank and scope as masks of their places."""
+    for (other_rank, source), others in groups.items():
+        if other_rank < rank or (rule.action == "deny" and source != rule.source):
+            continue
+        covered, narrower = coverage.covered_by(at, others)
+        if narrower or (covered and (other_rank > rank or _SCOPES[source] > _SCOPES[rule.source])):
+            return True
+    return False
 
 
 def _is_any(pattern: str) -> bool:

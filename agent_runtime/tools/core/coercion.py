@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from itertools import chain, repeat
 from typing import Any, cast
 
@@ -40,57 +41,92 @@ Schema = Mapping[str, Any]
 
 def coerce_arguments(schema: Schema, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments with those values converted that the schema does not take as they are."""
-    return _object(_part_with_members(schema, "object"), arguments, 0)
+    conversion = _Conversion()
+    return conversion.of_object(conversion.facts(schema).object_part, arguments, 0)
 
 
-def _object(schema: Schema, members: Mapping[str, Any], depth: int) -> dict[str, Any]:
-    properties: Any = schema.get("properties")
-    known: Schema = cast("Schema", properties) if isinstance(properties, Mapping) else {}
-    required = cast("list[Any]", schema.get("required") or [])
-    others: Any = schema.get("additionalProperties") if "patternProperties" not in schema else None
-    found: dict[str, Any] = {}
-    for name, value in members.items():
-        inner: Any = known.get(name, others)
-        if not isinstance(inner, Mapping):
-            found[name] = value
-            continue
-        wanted = cast("Schema", inner)
-        types = types_of(wanted)
-        may_be_left_out = name in known and name not in required
-        if value is None and may_be_left_out and _refuses_null(wanted, types):
-            continue
-        found[name] = _value(wanted, types, value, depth + 1)
-    return found
+class _Facts:
+    """What a schema says, each worked out when a value needs it."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+
+    @cached_property
+    def types(self) -> frozenset[str]:
+        return types_of(self.schema)
+
+    @cached_property
+    def refuses_null(self) -> bool:
+        """Whether null is none of the types that the schema takes, or none of the values that it lists."""
+        return any(found and "null" not in found for found in (self.types, _types_of_values(self.schema)))
+
+    @cached_property
+    def object_part(self) -> Schema:
+        return _part_with_members(self.schema, "object")
+
+    @cached_property
+    def array_part(self) -> Schema:
+        return _part_with_members(self.schema, "array")
+
+    @cached_property
+    def required(self) -> frozenset[str]:
+        names = cast("list[Any]", self.schema.get("required") or [])
+        return frozenset(name for name in names if isinstance(name, str))
 
 
-def _refuses_null(schema: Schema, types: frozenset[str]) -> bool:
-    """Whether null is none of the types that the schema takes, or none of the values that it lists."""
-    return any(found and "null" not in found for found in (types, _types_of_values(schema)))
+class _Conversion:
+    """Converts one set of arguments. A list may have thousands of values, and their schema as many alternatives: what
+    it says is worked out once for all of them."""
 
+    def __init__(self) -> None:
+        self._facts: dict[int, _Facts] = {}
+        """Id of a schema -> what it says, and the schema itself, so that no other one gets its id."""
 
-def _value(schema: Schema, types: frozenset[str], value: Any, depth: int) -> Any:
-    if depth > MAX_DEPTH:
+    def facts(self, schema: Schema) -> _Facts:
+        known = self._facts.get(id(schema))
+        if known is None:
+            known = self._facts[id(schema)] = _Facts(schema)
+        return known
+
+    def of_object(self, schema: Schema, members: Mapping[str, Any], depth: int) -> dict[str, Any]:
+        properties: Any = schema.get("properties")
+        known: Schema = cast("Schema", properties) if isinstance(properties, Mapping) else {}
+        required = self.facts(schema).required
+        others: Any = schema.get("additionalProperties") if "patternProperties" not in schema else None
+        found: dict[str, Any] = {}
+        for name, value in members.items():
+            inner: Any = known.get(name, others)
+            if not isinstance(inner, Mapping):
+                found[name] = value
+                continue
+            facts = self.facts(cast("Schema", inner))
+            may_be_left_out = name in known and name not in required
+            if value is None and may_be_left_out and facts.refuses_null:
+                continue
+            found[name] = self._of_value(facts, value, depth + 1)
+        return found
+
+    def _of_value(self, facts: _Facts, value: Any, depth: int) -> Any:
+        types = facts.types
+        if depth > MAX_DEPTH:
+            return value
+        if types and not _fits(value, types):
+            value = _converted(value, types)
+        elif "integer" in types and "number" not in types and _is_exact(value):
+            value = int(value)
+        if isinstance(value, Mapping):
+            return self.of_object(facts.object_part, cast("Mapping[str, Any]", value), depth)
+        if isinstance(value, list):
+            return self._of_array(facts.array_part, cast("list[Any]", value), depth)
         return value
-    if types and not _fits(value, types):
-        value = _converted(value, types)
-    elif "integer" in types and "number" not in types and _is_exact(value):
-        value = int(value)
-    if isinstance(value, Mapping):
-        return _object(_part_with_members(schema, "object"), cast("Mapping[str, Any]", value), depth)
-    if isinstance(value, list):
-        return _array(_part_with_members(schema, "array"), cast("list[Any]", value), depth)
-    return value
 
-
-def _array(schema: Schema, elements: list[Any], depth: int) -> list[Any]:
-    first: Any = schema.get("prefixItems")
-    schemas = cast("list[Any]", first) if isinstance(first, list) else []
-    return [
-        _value(cast("Schema", inner), types_of(cast("Schema", inner)), one, depth + 1)
-        if isinstance(inner, Mapping)
-        else one
-        for inner, one in zip(chain(schemas, repeat(schema.get("items"))), elements, strict=False)
-    ]
+    def _of_array(self, schema: Schema, elements: list[Any], depth: int) -> list[Any]:
+        first: Any = schema.get("prefixItems")
+        schemas = cast("list[Any]", first) if isinstance(first, list) else []
+        return [
+            self._of_value(self.facts(cast("Schema", inner)), one, depth + 1) if isinstance(inner, Mapping) else one
+            for inner, one in zip(chain(schemas, repeat(schema.get("items"))), elements, strict=False)
+        ]
 
 
 def types_of(schema: Schema) -> frozenset[str]:

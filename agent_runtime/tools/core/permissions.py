@@ -3,11 +3,13 @@ asked."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from agent_common.protocol import NewRule, RequirementSet
-from agent_common.protocol.authority import Access, Decision, covers
+from agent_common.protocol.authority import MAX_PATTERN_STARS, Access, Authority, Decision, covers
 
 from ...ports import ToolContext
 from .contract import TOOL_ALIASES, AccessRequest, Tool
@@ -19,6 +21,11 @@ MAX_PATTERN_LENGTH = 1000
 """Maximum characters of a pattern."""
 MAX_SUGGESTED_RULES = 10
 """Maximum rules that one approval adds."""
+INLINE_WORK_LIMIT = 30_000_000
+"""Characters of patterns times characters that they are compared with, for a decision on the event loop: there, calls
+of one step keep their order."""
+_SIZE_OF_ONE = 10
+"""Characters that a pattern or a subject counts besides its own."""
 _ALIASES_BY_NAME = {
     name: tuple(alias for alias in TOOL_ALIASES if TOOL_ALIASES[alias] == name) for name in TOOL_ALIASES.values()
 }
@@ -36,7 +43,7 @@ class PermissionCheck:
         lacks = context.authority.missing_grant(request.requires or tool.requires, context.variables)
         if lacks is not None:
             return Verdict("deny", f"{tool.spec.name} is refused: agent {context.agent} may not {lacks}")
-        decision = context.authority.decide(build_access(tool, request))
+        decision = await _decide(context.authority, build_access(tool, request))
         touches = (*request.subjects, tool.build) if tool.build else request.subjects
         if decision.action == "allow" and request.asks and not _names(decision, request.subjects):
             always = _allow_rules(tool, request, request.subjects)
@@ -75,6 +82,17 @@ def rule_aliases(tool: Tool) -> tuple[str, ...]:
     )
 
 
+async def _decide(authority: Authority, access: Access) -> Decision:
+    """Return the decision, made in a thread if it may take long: people write hundreds of rules, and models scripts of
+    thousands of commands."""
+    rules = chain.from_iterable(layer.rules or () for layer in authority.layers)
+    written = sum(len(rule.pattern) + _SIZE_OF_ONE for rule in rules)
+    touched = sum(len(one) + _SIZE_OF_ONE for one in chain(access.subjects, *access.aliases))
+    if written * (written + touched) <= INLINE_WORK_LIMIT:
+        return authority.decide(access)
+    return await asyncio.to_thread(authority.decide, access)
+
+
 def _capabilities(requires: RequirementSet) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the capabilities that rules must allow, and those implied by them: a program that runs can read and
     write."""
@@ -107,7 +125,8 @@ def _reason(tool: Tool, request: AccessRequest, decision: Decision, context: Too
 
 def _suggested_rules(tool: Tool, request: AccessRequest, decision: Decision) -> tuple[NewRule, ...]:
     """Return the rules for the decision `always`: calls of this kind, but no more than the asking rule covers."""
-    if decision.action != "ask":
+    # What is too long for a rule is not compared with one either: it may be a script of 120 KB.
+    if decision.action != "ask" or any(len(one) > MAX_PATTERN_LENGTH for one in request.suggested_patterns):
         return ()
     kinds, asks = request.suggested_patterns or request.subjects, decision.rule
     if asks is not None:
@@ -122,6 +141,10 @@ def _allow_rules(tool: Tool, request: AccessRequest, patterns: Sequence[str]) ->
     the call can only be allowed once."""
     # Characters that are not valid text become question marks, which match any character.
     texts = dict.fromkeys(pattern.encode(errors="replace").decode() or "*" for pattern in patterns)
-    if request.opaque or len(texts) > MAX_SUGGESTED_RULES or any(len(text) > MAX_PATTERN_LENGTH for text in texts):
+    if request.opaque or len(texts) > MAX_SUGGESTED_RULES or not all(map(_fits_in_a_rule, texts)):
         return ()
     return tuple(NewRule(permission=tool.spec.name, pattern=text, action="allow") for text in texts)
+
+
+def _fits_in_a_rule(pattern: str) -> bool:
+    return len(pattern) <= MAX_PATTERN_LENGTH and pattern.count("*") <= MAX_PATTERN_STARS

@@ -94,7 +94,7 @@ def web_fetch_tool(egress: WebClient, reader: PageReader) -> Tool:
         approved = _names(arguments["url"])[0] if context.approved else None
 
         async def admitted(url: str) -> str | None:
-            return _refusal(url, context, approved)
+            return await asyncio.to_thread(_refusal, url, context, approved)
 
         count = context.egress.count_sent if context.egress is not None else None
         found = await egress.fetch(arguments["url"], HEADERS, admitted, count)

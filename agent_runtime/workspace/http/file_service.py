@@ -13,6 +13,8 @@ import hashlib
 import io
 import os
 import stat
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -181,7 +183,7 @@ class FileService:
         return resolve_for_principal(self._home, principal, path)
 
     def _put(self, principal: str, safe_path: SafePath, data: bytes, conditions: Preconditions) -> StoredFile:
-        with self._locks.thread_lock(safe_path.path):
+        with self._locked(safe_path):
             self._check(safe_path, conditions)
             if safe_path.root != self._home.workspace:
                 make_personal_folder(self._home, principal)
@@ -192,10 +194,21 @@ class FileService:
         return StoredFile(_content_tag(data), created)
 
     def _remove(self, safe_path: SafePath, conditions: Preconditions) -> None:
-        with self._locks.thread_lock(safe_path.path):
+        with self._locked(safe_path):
             self._check(safe_path, conditions)
             with self._backups_of(safe_path).backing_up(safe_path):
                 safe_path.remove()
+            if safe_path.root != self._home.workspace:
+                _remove_empty_folders(safe_path)
+
+    @contextmanager
+    def _locked(self, safe_path: SafePath) -> Generator[None]:
+        """Lock a file for a change, and with a personal one the folders above it, which may come and go."""
+        with ExitStack() as locks:
+            locks.enter_context(self._locks.thread_lock(safe_path.path))
+            if safe_path.root != self._home.workspace:
+                locks.enter_context(self._locks.thread_lock(safe_path.root))
+            yield
 
     def _check(self, safe_path: SafePath, conditions: Preconditions) -> None:
         if conditions == Preconditions():
@@ -223,6 +236,13 @@ def _page_if_any(safe_path: SafePath, after: bytes, most: int) -> Found:
         if isinstance(failure.__cause__, FileNotFoundError):
             return []
         raise
+
+
+def _remove_empty_folders(gone: SafePath) -> None:
+    """Remove the folders above that have become empty, but for the one that each principal has."""
+    for above in gone.path.parents:
+        if gone.root in (above, above.parent) or not SafePath(gone.root, above, "").remove_if_empty():
+            return
 
 
 def _check_depth(path: str) -> None:

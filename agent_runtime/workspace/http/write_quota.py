@@ -12,7 +12,7 @@ from ...sandbox import Confinement, Quota
 from ..safe_path import SafePath
 
 OWN_BYTES, OWN_FILES = 16 * 1024 * 1024, 2000
-"""Limits of one principal's files outside the workspace."""
+"""Limits of one principal's files outside the workspace; folders count as files."""
 
 
 class WriteQuota:
@@ -31,23 +31,24 @@ class WriteQuota:
             return
         used, files = await asyncio.to_thread(_disk_usage, safe_path.root)
         if used + size > OWN_BYTES or files >= OWN_FILES:
-            most = f"{OWN_BYTES // 2**20} MiB and {OWN_FILES} files"
+            most = f"{OWN_BYTES // 2**20} MiB and {OWN_FILES} files and folders"
             raise ToolFailure(
                 f"there is no room for {size} bytes: your own files are limited to {most}. Delete some first"
             )
 
 
 def _disk_usage(root: Path) -> tuple[int, int]:
-    """Return bytes and number of files below a folder that no command can write to."""
-    size = files = 0
+    """Return bytes and number of files and folders below a folder that no command can write to. It looks no further
+    where there are OWN_FILES."""
+    size = count = 0
     folders = [str(root)]
-    while folders:
+    while folders and count < OWN_FILES:
         with suppress(OSError), os.scandir(folders.pop()) as entries:
             for entry in entries:
+                count += 1
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
                     continue
                 with suppress(OSError):  # deleted meanwhile
                     size += entry.stat(follow_symlinks=False).st_size
-                    files += 1
-    return size, files
+    return size, count

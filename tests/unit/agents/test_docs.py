@@ -10,7 +10,7 @@ import pytest
 
 from agent_common.protocol import NewRule, RequirementSet, Rule, authority
 from agent_common.protocol.authority import Access, decide
-from agent_common.protocol.permission import MAX_RULES
+from agent_common.protocol.permission import MAX_PATTERN_STARS, MAX_RULES
 from agent_runtime.agents import AgentDirectory, ProjectRules
 from agent_runtime.agents.directory import MAX_MANIFEST_BYTES, SUFFIXES, builtin_agents
 from agent_runtime.agents.manifest import _ManifestFile  # pyright: ignore[reportPrivateUsage]  the fields are its table
@@ -49,7 +49,7 @@ def test_the_limits_are_those_of_the_code() -> None:
     assert f"`AGENT_SUBAGENT_TIMEOUT` ({default('subagent_timeout'):g} s)" in AGENTS
     assert f"above {MAX_MANIFEST_BYTES // 1024} KiB" in AGENTS
     assert all(f"`{suffix}`" in AGENTS for suffix in SUFFIXES if suffix != ".md")
-    assert f"at most {MAX_RULES}" in PERMISSIONS
+    assert f"at most {MAX_RULES} with at most {MAX_PATTERN_STARS} `*` in a pattern" in PERMISSIONS
 
 
 def test_the_example_is_an_agent(tmp_path: Path) -> None:

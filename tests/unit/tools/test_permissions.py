@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import time
+import tracemalloc
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -50,6 +53,53 @@ async def test_what_a_person_allowed_says_nothing_of_what_else_a_line_runs(conte
     assert await asked(within, "npm publish || echo") is not None
     everything = under(context, allowed("echo *"), allowed("npm publish"))
     assert await asked(everything, "echo; npm publish || echo") is None
+
+
+@pytest.mark.parametrize(
+    "command", ["true " + "a" * 1000, "; ".join(f"true {'a' * 900}{number}" for number in range(50)), "true; " * 1900]
+)
+async def test_rules_that_take_long_to_compare_do_not_hold_up_the_event_loop(
+    context: ToolContext, command: str
+) -> None:
+    several = under(context, *(allowed("?" * (600 + number) + "*") for number in range(200)))
+    began = time.thread_time()
+    await asked(several, command)
+    assert time.thread_time() - began < 1, "it takes seconds in the thread of the event loop"
+
+
+@pytest.mark.parametrize(
+    ("asks", "argument"),
+    [
+        ("*", "".join(map(chr, range(0x4E00, 0x4E00 + 30_000)))),
+        ("python3 *", "".join(map(chr, range(0xAC00, 0xAC00 + 11_000))) * 3),
+        ("*", "x" * 110_000),
+    ],
+)
+async def test_a_command_that_is_too_long_for_a_rule_is_asked_about_and_forgotten(
+    context: ToolContext, asks: str, argument: str
+) -> None:
+    within = under(context, Rule(permission="bash", pattern=asks, action="ask", source="project"))
+    held: list[int] = []
+    tracemalloc.start()
+    try:
+        for number in range(3):
+            wait = await asked(within, f"python3 -c {argument}{number}")
+            assert wait is not None
+            assert wait.always == ()
+            del wait
+            gc.collect()
+            held.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert held[-1] - held[0] < 100_000, "neither the texts stay, nor what was worked out about them"
+
+
+@pytest.mark.parametrize(("stars", "patterns"), [(20, ["*x" * 20]), (21, [])])
+async def test_a_rule_for_good_has_few_stars(context: ToolContext, stars: int, patterns: list[str]) -> None:
+    asks = Rule(permission="read", pattern="*x" * stars, action="ask", source="project")
+    wait = await GATE.run(read_tool(PathLocks()), {"path": "x" * 30}, under(context, asks))
+    assert isinstance(wait, HumanRequest)
+    assert [rule.pattern for rule in wait.always] == patterns
 
 
 async def test_a_caller_s_person_has_not_spoken_to_those_it_calls(context: ToolContext) -> None:

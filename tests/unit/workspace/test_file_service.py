@@ -417,7 +417,7 @@ async def test_what_one_has_for_himself_is_bounded(shelf: FileService, home: Hom
     with (make_personal_folder(home, "alice") / "memory").open("wb") as file:
         file.truncate(OWN_BYTES - 10)
     await shelf.put("alice", "USER.md", b"0123456789", ANYHOW)
-    with pytest.raises(StorageFull, match="your own files are limited to 16 MiB and 2000 files"):
+    with pytest.raises(StorageFull, match="your own files are limited to 16 MiB and 2000 files and folders"):
         await shelf.put("alice", "USER.md", b"x", ANYHOW)
     await shelf.put("bob", "USER.md", b"x", ANYHOW)
     (make_personal_folder(home, "carol") / "memory").mkdir()
@@ -425,6 +425,30 @@ async def test_what_one_has_for_himself_is_bounded(shelf: FileService, home: Hom
         (make_personal_folder(home, "carol") / "memory" / str(number)).touch()
     with pytest.raises(StorageFull):
         await shelf.put("carol", "memory/x", b"", ANYHOW)
+
+
+async def test_folders_of_ones_own_count_and_go_with_their_last_file(shelf: FileService, home: Home) -> None:
+    deep = "/d" * 20
+    for number in range(40):
+        await shelf.put("alice", f"memory/{number}{deep}/f", b"", ANYHOW)
+        await shelf.remove("alice", f"memory/{number}{deep}/f", ANYHOW)
+    memory = make_personal_folder(home, "alice") / "memory"
+    assert [*memory.rglob("*")] == []
+    assert memory.is_dir()
+    await shelf.put("alice", "memory/a/b/kept", b"", ANYHOW)
+    await shelf.put("alice", "memory/a/b/c/gone", b"", ANYHOW)
+    await shelf.remove("alice", "memory/a/b/c/gone", ANYHOW)
+    assert sorted(path.name for path in memory.rglob("*")) == ["a", "b", "kept"]
+    for number in range(OWN_FILES):
+        (memory / f"folder{number}").mkdir()
+    with pytest.raises(StorageFull):
+        await shelf.put("alice", "memory/x", b"", ANYHOW)
+
+
+async def test_a_folder_that_is_shared_stays_without_its_last_file(shelf: FileService, home: Home) -> None:
+    await shelf.put("alice", "src/new/f", b"", ANYHOW)
+    await shelf.remove("alice", "src/new/f", ANYHOW)
+    assert (home.workspace / "src" / "new").is_dir()
 
 
 async def test_a_path_that_is_wrong_is_named(shelf: FileService) -> None:

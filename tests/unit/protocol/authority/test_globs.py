@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from agent_common.protocol.authority import covers, matches
 from agent_common.protocol.authority.globs import matches_any_continuation
 
+from .pairwise import stepwise_covers
 from .written import TEXTS, fits, patterns, texts
 
 
@@ -23,6 +24,11 @@ def test_a_pattern_matches_what_its_definition_says(pattern: str, text: str) -> 
 def test_what_covers_another_pattern_takes_every_text_of_it(wide: str, narrow: str) -> None:
     if covers(wide, narrow):
         assert all(fits(wide, text) for text in TEXTS if fits(narrow, text))
+
+
+@given(st.text("ab *?", max_size=12), st.text("ab *?", max_size=12))
+def test_a_pattern_covers_what_it_covers_sign_by_sign(wide: str, narrow: str) -> None:
+    assert covers(wide, narrow) is stepwise_covers(wide, narrow)
 
 
 @given(patterns, texts)
