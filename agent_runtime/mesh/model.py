@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from agent_common.backoff import Backoff
 from agent_common.completions import (
@@ -21,7 +22,7 @@ from agent_common.completions import (
     with_answer,
     with_cost,
 )
-from agent_common.net import HttpPool, TransportFault
+from agent_common.net import HttpPool, HttpResponse, TransportFault
 from agent_common.profiles import lesson_of
 from agent_common.protocol import Profile, Usage
 
@@ -130,7 +131,8 @@ class ModelClient:
         for lesson in lessons:
             profile = profile.updated(lesson.profile)
         maker, fallback = self._profiles.maker(request.model), None
-        body = request_body(request, card.caching if card is not None else "none", maker, profile)
+        body_for = partial(request_body, request, card.caching if card is not None else "none", maker)
+        body = body_for(profile)
         thinking = request.model in self._begin_inside_reasoning
         reader = CompletionReader(
             len(body), thinking=thinking, tools=request.tools is not None, names=request.tool_names
@@ -145,12 +147,10 @@ class ModelClient:
                 line.add_response(reply)
                 fallback = self._catalog.fallback_in(reply.headers)
                 if not 200 <= reply.status < 300:
-                    refusal = await read_refusal(reply)
-                    error = _heeded(from_response(reply.status, reply.headers, refusal), reply.headers)
-                    if fallback is None:
-                        _learn(profile, reply.status, refusal, error)
-                        error = await self._explain_unknown_model(error, request.model)
-                    raise error
+                    error, lesson = await _read_refusal(reply, profile)
+                    if fallback is None and lesson is not None and body_for(profile.updated(lesson)) != body:
+                        raise _Learnt(lesson, error)
+                    raise error if fallback is not None else await self._explain_unknown_model(error, request.model)
                 async for event in read_answer(reply, reader):
                     yield event
         except TransportFault as fault:
@@ -248,7 +248,7 @@ class _Retries:
 
 
 class _Learnt(Exception):
-    """A refusal has taught how the request is taken."""
+    """A refusal has taught how the request is taken, and it would be sent in another form now."""
 
     def __init__(self, profile: Profile, error: ModelError) -> None:
         super().__init__(error.message)
@@ -256,11 +256,11 @@ class _Learnt(Exception):
         self.error = error
 
 
-def _learn(sent: Profile, status: int, refusal: bytes, error: ModelError) -> None:
-    """Raise _Learnt if a refusal says how the request is worth repeating."""
-    lesson = lesson_of(status, read_error_body(refusal), sent)
-    if lesson is not None:
-        raise _Learnt(lesson, error)
+async def _read_refusal(reply: HttpResponse, sent: Profile) -> tuple[ModelError, Profile | None]:
+    """Return what a refusal means, and how the request may be taken, if it says so."""
+    refusal = await read_refusal(reply)
+    error = _heeded(from_response(reply.status, reply.headers, refusal), reply.headers)
+    return error, lesson_of(reply.status, read_error_body(refusal), sent)
 
 
 def _heeded(error: ModelError, headers: Mapping[str, str]) -> ModelError:
