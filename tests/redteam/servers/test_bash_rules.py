@@ -17,8 +17,6 @@ description: May look at the repository.
 mode: all
 permissions: {bash: {"git status": allow, "ls": allow, "echo *": allow}}
 """
-MOST_TIMES_SLOWER = 12.0
-"""How much longer `echo hi` may take meanwhile: it has two model calls and a process, and both cores are busy."""
 HEAVY = ("env " * 29_000, "xargs " * 19_000, "a|" * 29_000, "timeout 1 " * 11_000)
 
 
@@ -44,8 +42,16 @@ def test_no_script_gets_a_command_past_a_narrow_rule(agent: Runtime) -> None:
 
 
 def test_scripts_that_are_hard_to_read_delay_no_other_session(agent: Runtime) -> None:
-    """None of the heavy scripts is allowed to run: what takes time is to read them."""
-    heavy = tuple(Call("bash", {"command": script}) for script in HEAVY * 2)
+    """None of the heavy scripts is allowed to run: what takes time is to read them. An answer of a megabyte delays
+    others by itself; so they are compared with texts that nobody reads."""
+    unread = longest_beside(agent, "no_such_tool")
+    longest = longest_beside(agent, "bash")
+    assert longest < 2 * unread + 1, f"{unread:.2f} s beside texts that are not read"
+
+
+def longest_beside(agent: Runtime, tool: str) -> float:
+    """Return how many seconds a light turn takes at most while another turn calls a tool with the heavy scripts."""
+    heavy = tuple(Call(tool, {"command": script}) for script in HEAVY * 2)
 
     def model(request: Any) -> Any:
         if request.messages[-1]["role"] == "tool":
@@ -53,17 +59,12 @@ def test_scripts_that_are_hard_to_read_delay_no_other_session(agent: Runtime) ->
         return Say(calls=heavy) if "heavy" in str(request.messages) else Call("bash", {"command": "echo hi"})
 
     agent.provider.script.replace(model)
-
-    def seconds_of_a_light_turn() -> float:
-        began = time.monotonic()
-        reply = agent.chat("light", session_id=fresh("s"), agent="narrow")
-        assert reply.json()["tool_outputs"][0]["output"]["data"]["stdout"] == "hi\n"
-        return time.monotonic() - began
-
-    alone = min(seconds_of_a_light_turn() for _ in range(5))
     task = agent.assign(agent="narrow", input_data={"ask": "heavy"})
     longest = 0.0
     while agent.record(task)["status"] == "running":
-        longest = max(longest, seconds_of_a_light_turn())
+        began = time.monotonic()
+        reply = agent.chat("light", session_id=fresh("s"), agent="narrow")
+        assert reply.json()["tool_outputs"][0]["output"]["data"]["stdout"] == "hi\n"
+        longest = max(longest, time.monotonic() - began)
     assert agent.result(task)["status"] == "complete"
-    assert longest < MOST_TIMES_SLOWER * alone
+    return longest
