@@ -265,7 +265,7 @@ class TextChannel:
         return (_CLOSING_OR_MARK, _FINALS_OR_ALL) if self._may_close_unopened else (_MARK, _FINALS_OR_MARKS)
 
     def _is_end(self, last: str) -> bool:
-        """Whether what comes last is the mark of a message's end that a server has left there, and not spoken of."""
+        """Whether the text ends with an end mark that the server has left in it, not with one that it speaks of."""
         if last not in FINAL_MARKS:
             return False
         self._read_quotes("")

@@ -15,7 +15,7 @@ _CLOSE = re.compile(r"\)\s*+(?:,\s*+)?+")
 
 
 def read_python_calls(text: str) -> tuple[list[tuple[str, dict[str, Any]]], str]:
-    """Return the calls in the list that a text begins with, and what stands behind it. Raises ValueError."""
+    """Return the calls in the list at the start of a text, and the rest of the text. Raises ValueError."""
     text = python_as_json(text)
     calls: list[tuple[str, dict[str, Any]]] = []
     at = 1
@@ -27,9 +27,9 @@ def read_python_calls(text: str) -> tuple[list[tuple[str, dict[str, Any]]], str]
             at = _COMMA.match(text, at).end()  # pyright: ignore[reportOptionalMemberAccess]  it always matches
         close = _CLOSE.match(text, at)
         if close is None:
-            raise ValueError(f"a call goes on with {text[at : at + 40]!r}")
+            raise ValueError(f"unexpected in a call: {text[at : at + 40]!r}")
         calls.append((call["name"], arguments))
         at = close.end()
     if not calls or not text.startswith("]", at):
-        raise ValueError(f"a list of calls goes on with {text[at : at + 40]!r}")
+        raise ValueError(f"unexpected in a list of calls: {text[at : at + 40]!r}")
     return calls, text[at + 1 :]

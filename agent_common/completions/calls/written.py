@@ -172,7 +172,7 @@ def _calls(text: str, names: frozenset[str] | None) -> Iterator[tuple[str, str]]
 
 
 def _python_calls(text: str, names: frozenset[str] | None) -> tuple[list[tuple[str, str]], str]:
-    """Return the calls in a list of Python's, of these tools if `names` are given, and what stands behind it."""
+    """Return the calls in a Python list, and the rest of the text. With `names`, only of these tools."""
     try:
         calls, rest = read_python_calls(text)
     except (ValueError, RecursionError) as error:

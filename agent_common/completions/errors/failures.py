@@ -146,8 +146,8 @@ _SLIP_WORDS = (
     *("parsing failed. the model generated output", "failed to generate tool", "tool call was generated incorrectly"),
 )
 SHOULD_RETRY = "x-should-retry"
-"""Header by which a provider says whether another attempt helps. It is for who would make one: another model is asked
-whatever it says."""
+"""Header by which a provider says whether another attempt helps. It is about the same model: the host's fallback is
+asked whatever the header says."""
 _TIMEOUT_CODE = "provider_timeout"
 """The mesh's own, with the status 504: the provider has said nothing, and still works on the request."""
 _TRANSIENT = frozenset((408, 409, 424, 425, 429, 498, 499))

@@ -105,7 +105,7 @@ nothing."""
 
 
 AdaptArguments = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-"""Returns the arguments of a call, which nobody has checked yet, in the form that the schema wants. Raises
+"""Returns the arguments of a call, before they are checked, in the form that the schema wants. Raises
 ToolFailure."""
 
 
