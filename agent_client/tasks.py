@@ -44,7 +44,8 @@ class Task(Generic[T]):
 
     def __init__(self, connection: Connection, task_id: str, result: type[T] | None = None) -> None:
         self.id = task_id
-        self._connection, self._shape = connection, result
+        self._connection = connection
+        self._shape = result
 
     async def result(self, wait: float = WAIT_SECONDS) -> T:
         """Wait for the answer, and return it as the model that was asked for, or as an object. Raises TaskFailed,

@@ -65,7 +65,8 @@ class EventRing(Generic[A]):
     """
 
     def __init__(self, clock: Clock, limits: RingLimits | None = None) -> None:
-        self._clock, self._limits = clock, limits or RingLimits()
+        self._clock = clock
+        self._limits = limits or RingLimits()
         self._first = self._last = self._forgotten = clock.now_ms() * 1000
         """Ids before the first event, of the latest one, and of the latest one that is no longer in the ring."""
         self._events: dict[int, _Event[A]] = {}
@@ -158,7 +159,8 @@ class EventRing(Generic[A]):
 
     def _piece(self, position: int, sees: Callable[[A], bool]) -> tuple[bytes, int]:
         """Return events after the position, about as many as fit into a piece, and the position after them."""
-        found, size = list[bytes](), 0
+        found = list[bytes]()
+        size = 0
         for event_id in self._ids[bisect_right(self._ids, position) :]:
             if size >= PIECE_BYTES:
                 return b"".join(found), position

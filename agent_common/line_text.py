@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 
-HEAD, TAIL = 2048, 1024
+HEAD = 2048
+TAIL = 1024
 """Characters that are kept of a text before anything else is done with it."""
 GAP = " [...] "
 JOINERS = "\u200c\u200d"

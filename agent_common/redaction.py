@@ -98,7 +98,8 @@ def _all_forms(secrets: Iterable[str]) -> list[str]:
 
 def _forms(secret: str) -> set[str]:
     """A quote or a backslash in the secret is escaped once more at each level of JSON."""
-    forms, newest = {secret}, {secret}
+    forms = {secret}
+    newest = {secret}
     for _ in range(2):
         newest = {json.dumps(form, ensure_ascii=ascii_only)[1:-1] for form in newest for ascii_only in (True, False)}
         forms |= newest

@@ -111,7 +111,8 @@ class SettingsLoader(Generic[M]):
     def help(self, width: int, defaults: Mapping[str, str] | None = None) -> list[str]:
         """Lines for `--help`: each setting's name, its default, what it does. `defaults`: by field, to be shown instead
         of those of this machine."""
-        docs, lines = field_docs(self.model), list[str]()
+        docs = field_docs(self.model)
+        lines = list[str]()
         for name, field in self.model.model_fields.items():
             value = (defaults or {}).get(name) or field.get_default(call_default_factory=True, validated_data={})
             lines.append(f"  {self.env_name(name)}" + ("" if value is None else f" [{value}]"))

@@ -93,7 +93,8 @@ class TesterGuest:
         """End the current attachment, if there is one."""
         if self._current is not None:
             await self._current.link.close(reset=reset)
-            self._current, self.broken = None, True
+            self._current = None
+            self.broken = True
 
     # ---------------------------------------------------------------- attaching
 

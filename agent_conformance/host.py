@@ -219,7 +219,8 @@ class TesterHost:
         return session
 
     async def _send_welcome(self, session: TesterSession, more: dict[str, Any]) -> None:
-        link, seconds = session.link, self.options.timeout
+        link = session.link
+        seconds = self.options.timeout
         self._epoch += 1
         challenge = more.pop("challenge", None)
         welcome = {"ctl": "welcome", "v": 1, "workspace": self.options.agent_id, "agent_id": self.options.agent_id}
@@ -227,7 +228,8 @@ class TesterHost:
         if challenge:
             welcome["challenge"] = challenge
         if self.options.key is not None and session.offer is not None and "mac" not in welcome:
-            sid, name = session.offer.sid, self.options.agent_id
+            sid = session.offer.sid
+            name = self.options.agent_id
             welcome["mac"] = compute_host_mac(
                 self.options.key, challenge=challenge, sid=sid, agent_id=name, epoch=int(welcome["epoch"])
             )
@@ -313,7 +315,8 @@ class TesterHost:
         """Return a slow request that the agent has accepted, and the mark before it. Raises NotApplicable."""
         if self.options.slow is None:
             raise NotApplicable("needs a request that takes two seconds: give its content with --slow")
-        request, mark = self.new_request(self.options.slow), link.mark()
+        request = self.new_request(self.options.slow)
+        mark = link.mark()
         await link.send(request)
         try:
             await self.expect_signal(link, "accepting", request, mark)
@@ -331,7 +334,9 @@ class TesterHost:
 
     def has_valid_proof(self, session: TesterSession, challenge: str) -> bool:
         """Return whether the agent has answered the challenge with the right MAC."""
-        attach, offer, welcome = session.attach, session.offer, session.welcome
+        attach = session.attach
+        offer = session.offer
+        welcome = session.welcome
         if attach is None or offer is None or welcome is None or self.options.key is None:
             return False
         return attach.get("sid") == offer.sid and verify_mac(

@@ -83,11 +83,9 @@ def create_app(
     `mediation`: the bound socket of the listener; None means the address in the settings. Raises StartError if a
     setting cannot be used.
     """
-    catalog, search, offered = (
-        load_catalog(settings),
-        load_search(settings.search, settings.data_dir),
-        load_services(settings.services),
-    )
+    catalog = load_catalog(settings)
+    search = load_search(settings.search, settings.data_dir)
+    offered = load_services(settings.services)
     ShownCatalog.of(catalog).write(settings.data_dir)
 
     @asynccontextmanager
@@ -118,7 +116,8 @@ def create_listen_app(
             clock: Clock = SystemClock()
             tokens = TokenStore(database, clock)
             app.state.guard, made = await create_guard(settings, tokens, clock)
-            app.state.database, app.state.teams = database, Teams(database, clock)
+            app.state.database = database
+            app.state.teams = Teams(database, clock)
             workspaces = Workspaces(database, settings.data_dir / "workspaces", clock)
             drivers: dict[str, Driver] = {EXTERNAL: ExternalDriver()}
             opened = Fleet(workspaces, drivers, tokens, "")

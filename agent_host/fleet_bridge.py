@@ -48,7 +48,8 @@ class FleetBridge:
         bound: ListeningSocket | None,
     ) -> None:
         """`bound`: the listener's socket if it is already bound, else None."""
-        self._fleet, self._guard = fleet, guard
+        self._fleet = fleet
+        self._guard = guard
         self._token_files = settings.data_dir / "tokens"
         self._quarantines = OwnedTasks()
         self.listener = Listener(
@@ -59,13 +60,12 @@ class FleetBridge:
             bound=bound,
             owner=self,
         )
-        fleet.launch_mediation, fleet.on_change, fleet.is_fenced = (
-            self._mediation_settings,
-            self.listener.workspaces.workspace_changed,
-            self.is_fenced,
-        )
+        fleet.launch_mediation = self._mediation_settings
+        fleet.on_change = self.listener.workspaces.workspace_changed
+        fleet.is_fenced = self.is_fenced
         fleet.on_paused = self._on_paused
-        fleet.on_revoked, guard.is_fenced = guard.notify_revoked, self.is_fenced
+        fleet.on_revoked = guard.notify_revoked
+        guard.is_fenced = self.is_fenced
 
     def _on_paused(self, workspace: str, paused: bool) -> None:
         if workspace not in self.listener.channels:

@@ -29,7 +29,10 @@ class LedgerRetention:
         limits: PruningLimits,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        self._database, self._clock, self._limits, self._sleep = database, clock, limits, sleep
+        self._database = database
+        self._clock = clock
+        self._limits = limits
+        self._sleep = sleep
         self._began = clock.now_ms(), clock.monotonic()
         self._task: asyncio.Task[None] | None = None
 

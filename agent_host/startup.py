@@ -163,7 +163,8 @@ async def open_fleet_and_listener(app: FastAPI, stack: AsyncExitStack, work: Age
     )
     stack.push_async_callback(retention.close)
     retention.start()
-    app.state.fleet, app.state.listener = work.fleet, bridge.listener
+    app.state.fleet = work.fleet
+    app.state.listener = bridge.listener
     app.state.end_work = partial(_end_work, app)
     app.state.hot_routes.append(gateway.route())
     return restorer
@@ -210,7 +211,8 @@ async def open_hub(settings: HostSettings, database: HostDatabase, clock: Clock)
 
 async def _open_egress(app: FastAPI, stack: AsyncExitStack, parts: Parts, guard: AccessGuard) -> None:
     """Open the forward proxy, if there is to be one."""
-    outlet, hosts = parts.egress_server, parts.settings.egress
+    outlet = parts.egress_server
+    hosts = parts.settings.egress
     if outlet is None or hosts is None:
         return
     limits = ForwardProxyLimits(connections=parts.shares.tunnels, heads=parts.shares.heads)
@@ -225,11 +227,14 @@ async def _open_egress(app: FastAPI, stack: AsyncExitStack, parts: Parts, guard:
 
 async def open_parts(app: FastAPI, stack: AsyncExitStack, parts: Parts) -> str | None:
     """Open all parts; the stack closes them in reverse order. Returns the operator's token if it was just created."""
-    settings, database, catalog = parts.settings, parts.database, parts.catalog
+    settings = parts.settings
+    database = parts.database
+    catalog = parts.catalog
     clock: Clock = SystemClock()
     tokens = TokenStore(database, clock)
     guard, made = await create_guard(settings, tokens, clock)
-    app.state.guard, app.state.teams = guard, Teams(database, clock)
+    app.state.guard = guard
+    app.state.teams = Teams(database, clock)
     kept = await open_budgets(app, stack, database, clock)
     ledger = ModelCallLedger(database, kept)
     ledger.start()
@@ -247,7 +252,9 @@ async def open_parts(app: FastAPI, stack: AsyncExitStack, parts: Parts) -> str |
     kept.on_crossing = happening.budget_used
 
     state = app.state
-    state.database, state.catalog, state.ledger = database, catalog, ledger
+    state.database = database
+    state.catalog = catalog
+    state.ledger = ledger
     breaker = state.breaker = CircuitBreaker(clock)
     watch = state.cache_watch = CacheWatch(clock)
     state.model_metrics = lambda: watch.render_metrics(breaker.resting())

@@ -103,7 +103,8 @@ def open_results(
 
     listener.ledger_writer.promote = promote
     listener.task_results.on_recorded = on_recorded
-    app.state.results, app.state.callback_targets = service, targets
+    app.state.results = service
+    app.state.callback_targets = targets
     stack.push_async_callback(sender.close)
     sender.start()
 

@@ -99,7 +99,8 @@ async def create_token(request: Request, body: CreateToken) -> CreatedToken:
 @router.delete("/{token_id}", status_code=204)
 async def revoke_token(request: Request, token_id: str) -> Response:
     """Revoke one token. Requests that it has open are cut."""
-    store, guard = _store(request), _guard(request)
+    store = _store(request)
+    guard = _guard(request)
 
     def revoke(connection: Connection) -> TokenInfo:
         return store.revoke_one_in(connection, token_id)
@@ -119,7 +120,8 @@ def _fields(token: TokenInfo) -> dict[str, object]:
 
 
 def _scope_view(scope: TokenScope) -> ScopeView | UsersScopeView:
-    workspaces, only = sorted(scope.workspaces), scope.users.only
+    workspaces = sorted(scope.workspaces)
+    only = scope.users.only
     if only is not None:
         return ScopeView(user=only, workspaces=workspaces)
     return UsersScopeView(users=scope.users.patterns, workspaces=workspaces)

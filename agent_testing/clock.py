@@ -21,7 +21,8 @@ class ManualCall:
 
     def run(self) -> None:
         """Make the call, unless it was made or cancelled."""
-        call, self.call = self.call, None
+        call = self.call
+        self.call = None
         if call is not None:
             call()
 

@@ -14,7 +14,9 @@ from .people import PairingError, WrongCode, confirm, people_in, unpair_in
 from .settings import load_data_dir, load_settings
 from .store import NAME, opened, transaction
 
-DONE, FAILED, USAGE = 0, 1, 2
+DONE = 0
+FAILED = 1
+USAGE = 2
 WRONG_CODE_SECONDS = 1.0
 """What a wrong code costs."""
 _LIBRARIES = {"telegram", "discord", "apprise"}

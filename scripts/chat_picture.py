@@ -67,7 +67,8 @@ def main() -> None:
 
 def play(world: World) -> list[Message]:
     """Return the messages of a chat in which a person asks, is asked, and may allow a call."""
-    ann, script = OnTelegram(world, "Ann"), world.provider.script
+    ann = OnTelegram(world, "Ann")
+    script = world.provider.script
     (world.agent_folder / "permissions.yaml").write_text(json.dumps(_RULES))
     world.host.mesh.workspaces.stop(WORKSPACE)
     world.host.mesh.workspaces.start(WORKSPACE)  # which reads the rules

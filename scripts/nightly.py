@@ -78,7 +78,8 @@ def read_outcome(part: str, code: int, seconds: float, output: str) -> Outcome:
         for number, word in _COUNT.findall(line):
             counts["passed" if word == "passed" else "failed"] += int(number)
     flaky = len(_FLAKY.findall(output))
-    passed, failed = counts["passed"] + flaky, counts["failed"] - flaky
+    passed = counts["passed"] + flaky
+    failed = counts["failed"] - flaky
     return Outcome(part, code == 0, passed, failed, flaky, seconds / 60)
 
 

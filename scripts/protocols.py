@@ -40,7 +40,8 @@ LOOSE: dict[str, dict[str, str]] = {
 
 def pages() -> dict[Path, str]:
     """Return each page with its generated tables; the text around the tables is kept."""
-    protocol, tester = FOLDER / "mediation.md", FOLDER / "conformance.md"
+    protocol = FOLDER / "mediation.md"
+    tester = FOLDER / "conformance.md"
     text = _replace_table(protocol.read_text(encoding="utf-8"), "dialects", dialects())
     anchors = _anchors(text)
     rules = _replace_table(tester.read_text(encoding="utf-8"), "agents", rules_of(AGENT_RULES, anchors))
@@ -127,7 +128,8 @@ def _kind(spec: dict[str, Any]) -> str:
 
 
 def _replace_table(text: str, mark: str, table: str) -> str:
-    begin, end = f"<!-- {mark}: made by scripts/protocols.py -->\n", f"<!-- end of {mark} -->\n"
+    begin = f"<!-- {mark}: made by scripts/protocols.py -->\n"
+    end = f"<!-- end of {mark} -->\n"
     before, found, rest = text.partition(begin)
     _, _, after = rest.partition(end)
     if not found:

@@ -35,13 +35,15 @@ def run(arguments: Sequence[str], folder: Path) -> int:
 
 
 def _run_again(failed: list[str], folder: Path) -> int:
-    code, reasons = TESTS_FAILED, ""
+    code = TESTS_FAILED
+    reasons = ""
     for attempt in range(1, RERUNS + 1):
         print(f"\nRunning {len(failed)} failed tests again, alone", flush=True)
         cache = folder / str(attempt)
         done = subprocess.run(_command(cache, ["-n0", *failed]), check=False, stdout=subprocess.PIPE, text=True)
         print(done.stdout, flush=True)
-        code, again = done.returncode, _failed(cache)
+        code = done.returncode
+        again = _failed(cache)
         if code > TESTS_FAILED:
             return code
         reasons = "\n".join(line for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR ")))

@@ -26,8 +26,11 @@ from .chat_picture import INVOICES, photograph
 
 PICTURES = Path("docs/pictures")
 WORKSPACE = "garden"
-COLUMNS, ROWS = 84, 44
-CELL_WIDTH, LINE_HEIGHT, MARGIN = 9.03, 17, 20
+COLUMNS = 84
+ROWS = 44
+CELL_WIDTH = 9.03
+LINE_HEIGHT = 17
+MARGIN = 20
 """Pixels, with the font below."""
 _MODELS = """
 providers: {{upstream: {{base_url: "{url}", api_key_env: UPSTREAM_KEY}}}}

@@ -16,7 +16,8 @@ from agent_runtime.skills import SkillManager, authoring_tools
 from agent_runtime.tools import Tool, builtin_tools
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "tools.md"
-BEGIN, END = "<!-- made by scripts/tools.py -->\n", "<!-- end -->\n"
+BEGIN = "<!-- made by scripts/tools.py -->\n"
+END = "<!-- end -->\n"
 HEAD = """\
 | tool | parameters | answers with | bounds | deadline | a repeated call |
 |---|---|---|---|---|---|

@@ -59,7 +59,8 @@ class ChatStream:
         *,
         any_turn: bool = False,
     ) -> None:
-        self._connection, self._call = connection, call
+        self._connection = connection
+        self._call = call
         self._any_turn = any_turn
         """Whether the call names no turn. A reconnection then names the turn that the first connection has followed."""
         self._events = self._follow(wait, reconnect)
@@ -97,7 +98,8 @@ class ChatStream:
         return reply
 
     async def _follow(self, wait: float, reconnect: float) -> AsyncGenerator[ChatEvent]:
-        reader, deadline = TurnReader(), monotonic() + wait
+        reader = TurnReader()
+        deadline = monotonic() + wait
         async with aclosing(resumed(lambda: self._read(reader), deadline=deadline, within=reconnect)) as events:
             async for event in events:
                 yield event

@@ -16,11 +16,13 @@ class _Text:
 
     def __init__(self) -> None:
         self.length = 0
-        self._passed_on, self._size = StringIO(), 0
+        self._passed_on = StringIO()
+        self._size = 0
 
     def add(self, delta: str) -> str | None:
         """Take more of this connection. Returns what of it is new, or None if it is not what the caller has."""
-        at, self.length = self.length, self.length + len(delta)
+        at = self.length
+        self.length = self.length + len(delta)
         self._passed_on.seek(at)
         known = self._passed_on.read(len(delta))
         fits = delta.startswith(known)
@@ -33,7 +35,8 @@ class _Text:
 
     def cut(self) -> bool:
         """Forget what this connection did not send. Returns whether there was any."""
-        longer, self._size = self._size > self.length, self.length
+        longer = self._size > self.length
+        self._size = self.length
         self._passed_on.truncate(self.length)
         return longer
 

@@ -59,7 +59,8 @@ def tool_error(result: ToolResult) -> str | None:
 
 def tool_outcome(result: ToolResult) -> str:
     """Return in a few words what came of a call."""
-    data, describe = output_member(result, "data"), _OUTCOMES.get(result.name)
+    data = output_member(result, "data")
+    describe = _OUTCOMES.get(result.name)
     try:
         return describe(data) if describe else ""
     except (KeyError, TypeError, ValueError):  # another version of the tool

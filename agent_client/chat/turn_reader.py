@@ -53,7 +53,8 @@ class TurnReader:
         self._about: dict[str, dict[str, Any]] = {}
         """What is said of an approval, by its id."""
         self._requests: dict[str, c.ToolApprovalRequest] = {}
-        self._answer, self._step_texts = "", list[str]()
+        self._answer = ""
+        self._step_texts = list[str]()
         self._error: str | None = None
 
     def read(self, chunk: c.AnyChunk) -> Iterator[ChatEvent]:
@@ -85,7 +86,8 @@ class TurnReader:
                 self._metadata.update(chunk.messageMetadata)
             case c.StartStep():
                 self._step += 1
-                self._answer, self._step_texts = self._text, []
+                self._answer = self._text
+                self._step_texts = []
                 yield from self._once(StepStarted(self._step), "step", self._step)
             case c.FinishStep():
                 usage = self._usage if "usage" in self._metadata else None
@@ -163,7 +165,8 @@ class TurnReader:
             yield from self._once(self._approval(chunk), "approval", approval, is_whole)
 
     def _approval(self, chunk: c.ToolApprovalRequest) -> Approval:
-        call, about = self._calls.get(chunk.toolCallId), self._about.get(chunk.approvalId, {})
+        call = self._calls.get(chunk.toolCallId)
+        about = self._about.get(chunk.approvalId, {})
         return Approval(
             self._name("session_id"),
             chunk.approvalId,

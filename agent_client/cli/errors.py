@@ -49,7 +49,10 @@ class CliError(Exception):
 
     def __init__(self, message: str, fix: str | None = None, code: int = FAILED, *, output: str = "") -> None:
         super().__init__(f"{message}; {fix}" if fix else message)
-        self.message, self.fix, self.code, self.output = message, fix, code, output
+        self.message = message
+        self.fix = fix
+        self.code = code
+        self.output = output
 
 
 class UsageError(CliError):
@@ -69,5 +72,6 @@ def explain(error: ClientError) -> str:
     fixes = [one.format(workspace=named[1] if named else "WORKSPACE") for one in fixes]
     faults = error.faults if isinstance(error, ApiError) else ()
     fixes += [f"{one.field}: {one.message}" for one in faults if one.message not in str(error)]
-    fix, text = next(iter(fixes), ""), _GENERAL.sub("", str(error), count=1)
+    fix = next(iter(fixes), "")
+    text = _GENERAL.sub("", str(error), count=1)
     return f"{text.removesuffix('.')}; {fix}" if fix else text

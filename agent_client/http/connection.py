@@ -78,9 +78,12 @@ class Connection:
             raise ValueError(
                 f"url: {url!r} must be http://HOST or https://HOST, with a port if it is not the usual one"
             )
-        self.url, self.timeout, self.silence = url.rstrip("/"), timeout, silence
+        self.url = url.rstrip("/")
+        self.timeout = timeout
+        self.silence = silence
         self.max_answer = max_answer
-        self.user, self._borrowed = user, False
+        self.user = user
+        self._borrowed = False
         self._http = httpx2.AsyncClient(
             # An answer that is encoded is refused: a few bytes of one would become any number of them here.
             headers={"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {token}"} if token else {}),
@@ -99,7 +102,9 @@ class Connection:
     def below(self, prefix: str, user: str | None) -> Connection:
         """Return this connection for what the server has below a path, on behalf of a user. It is closed with this."""
         other = copy(self)
-        other.url, other.user, other._borrowed = f"{self.url}{prefix}", user, True
+        other.url = f"{self.url}{prefix}"
+        other.user = user
+        other._borrowed = True
         return other
 
     async def fetch(self, shape: type[M], call: Call) -> M:
@@ -115,11 +120,13 @@ class Connection:
     async def send(self, call: Call) -> httpx2.Response:
         """Send the request, again if that is safe and of use, and return a successful response. Raises ClientError."""
         seconds = call.timeout if call.timeout is not None else self.timeout
-        deadline, last = monotonic() + seconds, None
+        deadline = monotonic() + seconds
+        last = None
 
         def pause(error: Exception) -> bool | float:
             nonlocal last
-            last, wait = error, pause_before_retry(error)
+            last = error
+            wait = pause_before_retry(error)
             if wait is None or not isinstance(error, ClientError) or not (call.may_repeat or was_not_sent(error)):
                 return False
             return wait < deadline - monotonic() and (wait or True)

@@ -70,7 +70,8 @@ class SyncAgent(OpenedFacade[Agent]):
     def over(cls, agent: Agent, loop: AbstractEventLoop) -> Self:
         """Return the agent as it is called from this thread."""
         facade = cls.__new__(cls)
-        facade.wrapped, facade._loop = agent, loop
+        facade.wrapped = agent
+        facade._loop = loop
         return facade
 
     run = waiting(Agent.run)

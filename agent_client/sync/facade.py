@@ -78,7 +78,8 @@ class Facade(Generic[A]):
     """An object of the async client, and the event loop that makes its calls."""
 
     def __init__(self, wrapped: A, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        self.wrapped, self._loop = wrapped, loop
+        self.wrapped = wrapped
+        self._loop = loop
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:

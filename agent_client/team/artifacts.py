@@ -58,7 +58,8 @@ class Artifacts:
         """Yield a version piece by piece, over any number of connections. Raises NotFound, and UnexpectedReply at the
         end if the bytes are not those that were saved."""
         about = await self.stat(name, version=version)
-        params, digest = self._params(about.version), hashlib.sha256()
+        params = self._params(about.version)
+        digest = hashlib.sha256()
         async with aclosing(read_bytes(self._connection, _route(name), params=params)) as pieces:
             async for piece in pieces:
                 digest.update(piece)

@@ -77,7 +77,8 @@ class EventSplitter:
 
     def finish(self) -> Iterator[bytes]:
         """Yield what is left at the end of the body."""
-        rest, self._rest = bytes(self._rest), bytearray()
+        rest = bytes(self._rest)
+        self._rest = bytearray()
         if self.form == "document":
             self._document_end.reached(rest)
             yield from _documents(rest, self._document_end.at)

@@ -118,7 +118,8 @@ def bounded(fields: Mapping[str, Any], limit: int = MAX_KEPT_BYTES) -> dict[str,
     kept: dict[str, Any] = {}
     left = {True: MAX_KEPT_REASONING_BYTES, False: limit}
     for name, value in fields.items():
-        size, reasoning = len(to_json({name: value})), name.startswith(_REASONING)
+        size = len(to_json({name: value}))
+        reasoning = name.startswith(_REASONING)
         if size <= left[reasoning]:
             kept[name] = value
             left[reasoning] -= size

@@ -82,7 +82,8 @@ class CompletionReader:
         """Events so far that said something."""
         self._kept = KeptFields()
         self._text = TextChannel(thinking=thinking, calls=tools, names=names)
-        self._calls, self._names = CallAssembler(names), names
+        self._calls = CallAssembler(names)
+        self._names = names
         self._spoken = self._streamed = False
 
     def feed(self, event: dict[str, Any] | None, name: str = "") -> Iterable[AnswerPiece]:
@@ -124,7 +125,8 @@ class CompletionReader:
             self.report = joined_report(self.report, report)
         if isinstance(model := event.get("model"), str) and model:
             self.model = model
-        choices, first = event.get("choices"), not self._spoken
+        choices = event.get("choices")
+        first = not self._spoken
         for choice in cast("list[Any]", choices) if isinstance(choices, list) and error is None else ():
             if is_object(choice):
                 yield from self._choice(choice, first=first)
@@ -190,7 +192,8 @@ class CompletionReader:
 
     def _choice(self, choice: dict[str, Any], *, first: bool) -> Iterator[AnswerPiece]:
         """Yield what a choice says; `first`: nothing came before its event."""
-        delta, message = choice.get("delta"), choice.get("message")
+        delta = choice.get("delta")
+        message = choice.get("message")
         if is_object(delta) and (_says(delta) or not is_object(message)):
             self._streamed = True
         else:
@@ -200,12 +203,14 @@ class CompletionReader:
             ):  # as of completions without a chat
                 delta = {**delta, "content": text}
         self._spoken = True
-        reason, ended = choice.get("finish_reason"), self.finish_reason is not None
+        reason = choice.get("finish_reason")
+        ended = self.finish_reason is not None
         if isinstance(reason, str) and reason.lower() not in NOT_YET:
             self.finish_reason = latest_reason(self.finish_reason, reason)
         content = delta.get("content", "")
         if self.finish_reason is not None and not ended and type(content) is str and self._text.repeats(content):
-            delta, content = {**delta, "content": ""}, ""
+            delta = {**delta, "content": ""}
+            content = ""
         if content != "" or not delta.keys() <= _COMMON:
             yield from self._delta(delta, whole=first and not self._streamed and self.finish_reason is not None)
         if ("usage" in choice or "usage" in delta) and (report := find_report({"choices": [choice]})):
@@ -260,7 +265,8 @@ class CompletionReader:
 
     def _read_written(self) -> list[tuple[str, str]]:
         """Return the calls in what was held back, which is no text then. Raises ModelError if one of them is broken."""
-        written, unmarked = self._text.written, self._text.unmarked
+        written = self._text.written
+        unmarked = self._text.unmarked
         if not written:
             return []
         try:

@@ -86,7 +86,8 @@ class TextChannel:
         hold written calls. `names`: those of the tools, by which calls in JSON are known."""
         self._state: Literal["start", "text", "thinking", "call"] = "thinking" if thinking else "start"
         self._closings = UNOPENED_CLOSINGS if thinking else ()
-        self._calls, self._names = calls, names
+        self._calls = calls
+        self._names = names
         self.unmarked = False
         """Whether what is held as calls begins as JSON."""
         self._held = ""
@@ -130,7 +131,8 @@ class TextChannel:
     def feed(self, piece: str) -> Iterator[TextEvent]:
         """Yield what is certain with this piece."""
         if self._state != "call":
-            piece, self._held = self._held + piece, ""
+            piece = self._held + piece
+            self._held = ""
         while piece:
             match self._state:
                 case "start":
@@ -155,7 +157,8 @@ class TextChannel:
     def finish(self, *, called: bool = False, cut_off: bool = False) -> Iterator[TextEvent]:
         """Yield the rest at the end of the answer, also what looked like calls. If all was reasoning without an end, it
         is said as text too, unless the answer is that something is `called`, or the reasoning was `cut_off`."""
-        held, self._held = self.written or self._held, ""
+        held = self.written or self._held
+        self._held = ""
         self._call.clear()
         if self._state == "text":
             yield from self._say("" if self._is_end(held) else held)
@@ -193,10 +196,14 @@ class TextChannel:
         for tag, end in TAGS.items():
             if begun.startswith(tag):
                 closings = (end, *(_NEXT_CHANNELS if "<|channel|>" in tag else ()))
-                self._state, self._closings, self._may_close_unopened = "thinking", closings, False
+                self._state = "thinking"
+                self._closings = closings
+                self._may_close_unopened = False
                 return begun[len(tag) :].lstrip("\n")
         if not self._blocks and _IS_STRIPPED.match(begun):
-            self._state, self._closings, self._may_close_unopened = "thinking", _NEXT_STRIPPED, False
+            self._state = "thinking"
+            self._closings = _NEXT_STRIPPED
+            self._may_close_unopened = False
             self._head = _STRIPPED
             return begun[len(_STRIPPED) :]
         self._state = "text"
@@ -204,7 +211,8 @@ class TextChannel:
             if begun.startswith(head):
                 return begun[len(head) :]
         if self._calls and (unmarked or begun.startswith(NOTATIONS)):
-            self._state, self.unmarked = "call", bool(unmarked)
+            self._state = "call"
+            self.unmarked = bool(unmarked)
             return begun
         return begun if self._blocks else piece
 
@@ -219,7 +227,8 @@ class TextChannel:
             yield from self._reason(piece[:at].rstrip())
             self._blocks += 1
             self._state = "start" if self._blocks < MAX_BLOCKS else "text"
-            self.thought_before_text, self._unopened = self.thought_before_text or self._unopened, False
+            self.thought_before_text = self.thought_before_text or self._unopened
+            self._unopened = False
             return piece[at if end in (*_NEXT_CHANNELS, *_NEXT_STRIPPED) else at + len(end) :]
         cut = _safe_length(piece, self._closings)
         self._held = piece[cut:]
@@ -231,7 +240,9 @@ class TextChannel:
         self._call_size += len(piece)
         if self._call_size <= MAX_HELD:
             return ""
-        piece, self._state, self._calls = self.written, "text", False
+        piece = self.written
+        self._state = "text"
+        self._calls = False
         self._call.clear()
         return piece
 
@@ -244,7 +255,8 @@ class TextChannel:
             if sign[0] in MARKS:
                 if not self._quotes.in_code:
                     yield from self._say(piece[:after])
-                    self._state, self.unmarked = "call", False
+                    self._state = "call"
+                    self.unmarked = False
                     return piece[after:]
             elif not self._quotes.around(sign[0]):
                 yield from self._end_unopened(piece[:after])
@@ -273,13 +285,17 @@ class TextChannel:
 
     def _end_unopened(self, before: str) -> Iterator[TextEvent]:
         """Take the text so far for reasoning: its end has come, behind this piece, and none had begun it."""
-        self._state, self._may_close_unopened, self._blocks = "start", False, 1
+        self._state = "start"
+        self._may_close_unopened = False
+        self._blocks = 1
         if self.silent and first_visible(before) is None:  # the reasoning came in a member of its own
             return
         yield from self._say(before)
         yield TextWasReasoning()
-        self._thought, self._spoken = self._spoken, []
-        self._quotes, self._quotes_read = _Quotes(), 0
+        self._thought = self._spoken
+        self._spoken = []
+        self._quotes = _Quotes()
+        self._quotes_read = 0
         self.thought_before_text = True
 
     def _read_quotes(self, text: str) -> None:

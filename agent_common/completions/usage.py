@@ -64,7 +64,8 @@ def read_usage(report: Mapping[str, Any]) -> Usage:
     """Convert a report to disjoint buckets. OpenAI's counts include cached tokens in the prompt and reasoning in the
     completion; counts that contradict this stand beside each other. What only the total counts is reasoning too: Gemini
     thinks so. No number of a report is trusted to be one."""
-    prompt, details = _first(report, "prompt_tokens", "input_tokens"), _details(report, "prompt", "input")
+    prompt = _first(report, "prompt_tokens", "input_tokens")
+    details = _details(report, "prompt", "input")
     read = (
         _first(details, "cached_tokens", "cache_read_tokens", "cache_read_input_tokens")
         or _first(report, "prompt_cache_hit_tokens", "cache_read_input_tokens", "cached_tokens", "num_cached_tokens")
@@ -87,7 +88,8 @@ def read_usage(report: Mapping[str, Any]) -> Usage:
     reasoning_beside = reasoning > completion or (bool(reasoning) and total == sent + completion + reasoning)
     hidden = total - sent - completion
     if prompt and hidden > 0 and not reasoning and hidden not in (read, written, cached):
-        reasoning, reasoning_beside = hidden, True
+        reasoning = hidden
+        reasoning_beside = True
     return Usage(
         input=prompt if cache_beside else prompt - cached,
         output=completion if reasoning_beside else completion - reasoning,

@@ -60,7 +60,9 @@ class WholeObject:
         at = 0
         self._fed += len(piece)
         if not self._begun and (begun := piece.lstrip()):
-            self._begun, self._broken, at = True, begun[0] not in self._openings, len(piece) - len(begun)
+            self._begun = True
+            self._broken = begun[0] not in self._openings
+            at = len(piece) - len(begun)
         while self._begun and not self._broken and at < len(piece):
             if self._in_string:
                 at = self._string_end(piece, at)
@@ -93,7 +95,8 @@ class WholeObject:
         found = _IN_STRING.search(piece, at)
         if found is None:
             return len(piece)
-        self._escaped, self._in_string = found[0] == "\\", found[0] != '"'
+        self._escaped = found[0] == "\\"
+        self._in_string = found[0] != '"'
         return found.end()
 
 

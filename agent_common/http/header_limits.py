@@ -130,7 +130,8 @@ class BoundedHttp(HttpToolsProtocol):
         output: Any = _Output(self.transport, self._close_after_response)
         self.cycle.transport = output
         # An answer that is given while the body is still owed says `Connection: close`.
-        self._keep_alive, self.cycle.keep_alive = self.cycle.keep_alive, False
+        self._keep_alive = self.cycle.keep_alive
+        self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
         self._progress_count += 1
@@ -181,7 +182,8 @@ class BoundedHttp(HttpToolsProtocol):
         """Abort the connection when its client has owed the same at two looks before this one."""
         owed = self._awaited_input()
         if owed is None or owed != self._last_awaited:
-            self._last_awaited, self._stalled_once = owed, False
+            self._last_awaited = owed
+            self._stalled_once = False
         elif self._stalled_once:
             self.transport.abort()
             return
@@ -217,15 +219,19 @@ class _Output:
     __slots__ = ("_close", "_head", "_started", "_write", "is_closing")
 
     def __init__(self, transport: asyncio.Transport, close: Callable[[], None]) -> None:
-        self._write, self.is_closing, self._close = transport.write, transport.is_closing, close
+        self._write = transport.write
+        self.is_closing = transport.is_closing
+        self._close = close
         self._head: bytes | None = None
         self._started = False
 
     def write(self, data: bytes) -> None:
         if self._head is not None:
-            data, self._head = self._head + data, None
+            data = self._head + data
+            self._head = None
         elif not self._started:
-            self._started, self._head = True, data
+            self._started = True
+            self._head = data
             asyncio.get_running_loop().call_soon(self._flush)
             return
         self._write(data)

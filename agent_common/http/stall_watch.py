@@ -35,7 +35,8 @@ class _StallWatch:
     """Asks the loop for a step in every part of the time. Memory may be short, so it takes none but what that needs."""
 
     def __init__(self, program: str, seconds: float, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop, self._pause = loop, seconds / CHECKS
+        self._loop = loop
+        self._pause = seconds / CHECKS
         self._line = (
             f"{program}: the event loop has stood still for {seconds:g} s, so this process ends, to be started again. "
             "Its threads:\n"

@@ -54,7 +54,11 @@ class AgentClient:
         types: Mapping[str, SessionType[Any]],
     ) -> None:
         self._connection = connection
-        self.agent_id, self.agent, self.passport, self.resume, self.rule = agent_id, agent, passport, resume, rule
+        self.agent_id = agent_id
+        self.agent = agent
+        self.passport = passport
+        self.resume = resume
+        self.rule = rule
         self.key = key
         """Secret of its registration, by which it comes over from a link that the hub does not know to be broken."""
         self.hub = hub

@@ -63,7 +63,8 @@ class Connection:
     does each thing once, because each send and opening has a key."""
 
     def __init__(self, link: LinkClient, timeout: float) -> None:
-        self._link, self._timeout = link, timeout
+        self._link = link
+        self._timeout = timeout
         self._numbers = itertools.count(1)
         self._pending: dict[str, tuple[Frame | None, asyncio.Future[Any]]] = {}
         self._subscriptions: dict[str, Subscription] = {}

@@ -39,7 +39,8 @@ SESSION_DEP = "ag2.network.session"
 AGENT_CLIENT_DEP = "ag2.network.agent_client"
 HUB_DEP = "ag2.network.hub"
 _PAGE = 32
-MOST_ENVELOPES, MOST_BYTES = 5000, 4 << 20
+MOST_ENVELOPES = 5000
+MOST_BYTES = 4 << 20
 """What is read of a log at most, from its end: others decide how long it is, and no model reads more."""
 _MOST_LATER = 100
 _PASSES_THE_TURN = ("hide", "remove")
@@ -125,7 +126,8 @@ async def send_reply(session: Session, envelope: Envelope, data: dict[str, Any],
     """Send the reply to an envelope, and return whether it is in the log. While a rate or an inbox does not let it
     through it is sent again later, so that the agent is not asked for another one."""
     loop = asyncio.get_running_loop()
-    deadline, failures = loop.time() + _REPLY_SECONDS, 0
+    deadline = loop.time() + _REPLY_SECONDS
+    failures = 0
     while True:
         try:
             await session.send(
@@ -181,7 +183,8 @@ async def read_wal_until(
     model comes without its content, and if the policy shows the end only, no more than that is read."""
     wanted = None if policy is None else policy.recent
     found: list[Envelope] = []
-    end, size = envelope.sequence - 1, 0
+    end = envelope.sequence - 1
+    size = 0
     while end > 0 and len(found) < MOST_ENVELOPES and size < MOST_BYTES:
         start = max(0, end - _PAGE)
         page = await _read(client, envelope.session_id, start, end, is_whole=policy is None)

@@ -47,7 +47,8 @@ class HubClient:
         self._connection.on_notify = self._receive
         self._connection.on_dead_letter = self._give_up
         self._connection.on_reconnect = self._register_again
-        self._hub, self._types = hub, types
+        self._hub = hub
+        self._types = types
         self._agents: dict[str, AgentClient] = {}
         self._leaving: set[str] = set()
         self._registering = 0
@@ -67,7 +68,8 @@ class HubClient:
 
         `attach_plugin`: have `default_handler` answer envelopes; otherwise set a handler with `on_envelope`."""
         await self._connection.open()
-        resume, rule = resume or Resume(), rule or Rule()
+        resume = resume or Resume()
+        rule = rule or Rule()
         self._registering += 1
         try:
             key = uuid4().hex

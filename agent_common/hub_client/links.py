@@ -87,7 +87,8 @@ class LocalLinkClient:
             yield frame
 
     async def close(self) -> None:
-        endpoint, self._endpoint = self._endpoint, None
+        endpoint = self._endpoint
+        self._endpoint = None
         if endpoint is not None:
             await endpoint.close()
             self._frames.put_nowait(None)

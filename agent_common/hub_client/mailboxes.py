@@ -45,7 +45,8 @@ class Mailboxes:
     """Runs an agent's handler over what is delivered."""
 
     def __init__(self, handle: Handle, answer: Receipt) -> None:
-        self._handle, self._answer = handle, answer
+        self._handle = handle
+        self._answer = answer
         self._mailboxes: dict[str, _Mailbox] = {}
         self._done: OrderedDict[str, TurnOutcome | None] = OrderedDict()
         """Ids of the last envelopes that were handled. Their receipts may have been lost."""
@@ -62,7 +63,8 @@ class Mailboxes:
 
     def put(self, frame: NotifyFrame) -> None:
         """Take a delivery. Never waits."""
-        session_id, envelope_id = frame.envelope.session_id, frame.envelope.envelope_id
+        session_id = frame.envelope.session_id
+        envelope_id = frame.envelope.envelope_id
         if envelope_id in self._done:
             self._start_answer(frame, self._done[envelope_id])
             return

@@ -15,7 +15,8 @@ class Session:
     """One session id, and the participant in whose name it is used."""
 
     def __init__(self, client: SessionClient, session_id: str) -> None:
-        self._client, self.session_id = client, session_id
+        self._client = client
+        self.session_id = session_id
         self._names: dict[str, str] | None = None
 
     async def send(

@@ -18,7 +18,9 @@ from ..telemetry import logger
 from .agent_client import AgentClient
 
 log = logger(__name__)
-_MOST_TITLE, _MOST_ERROR, _MOST_REASON = 200, 2000, 500
+_MOST_TITLE = 200
+_MOST_ERROR = 2000
+_MOST_REASON = 500
 
 
 class TaskMirror:
@@ -27,7 +29,9 @@ class TaskMirror:
     def __init__(self, client: AgentClient, envelope: Envelope, on_cancel: Callable[[str], None]) -> None:
         """`envelope`: the one that the turn answers. `on_cancel`: called once with the reason when the task is over, or
         a participant asks for its end; it must not wait."""
-        self._client, self._envelope, self._on_cancel = client, envelope, on_cancel
+        self._client = client
+        self._envelope = envelope
+        self._on_cancel = on_cancel
         self.task_id = f"turn:{envelope.envelope_id}:{client.agent_id}"
         """The same for each attempt at the turn, in this process or a later one."""
         self.cancelled: str | None = None
@@ -38,7 +42,8 @@ class TaskMirror:
 
     async def attach(self, title: str) -> None:
         """Show the turn, and follow what becomes of its task. Raises nothing of the hub's."""
-        tasks, session_id = self._client.tasks, self._envelope.session_id
+        tasks = self._client.tasks
+        session_id = self._envelope.session_id
         try:
             task = await tasks.observe(self.task_id, TaskSpec(title=title[:_MOST_TITLE]), session_id=session_id)
             if not task.is_over:

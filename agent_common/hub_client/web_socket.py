@@ -160,7 +160,8 @@ class WebSocketLinkClient:
             yield frame
 
     async def close(self) -> None:
-        socket, self._socket = self._socket, None
+        socket = self._socket
+        self._socket = None
         if socket is not None:
             await socket.close()
 
@@ -174,7 +175,8 @@ def _read(data: bytes) -> Frame:
 
 def _refusal(url: str, error: InvalidStatus) -> NetworkError:
     """What an answer other than a link says. A server without a hub at that path refuses with 403 and no word."""
-    status, body = error.response.status_code, error.response.body or b""
+    status = error.response.status_code
+    body = error.response.body or b""
     reason = body[:_MOST_REASON].decode(errors="replace") or "there is no hub at this path"
     message = f"{url} answers {status}: {reason}"
     return AuthError(message) if status in (401, 403) and body else HubUnavailable(message)

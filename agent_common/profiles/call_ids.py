@@ -68,7 +68,8 @@ class _Ids:
         return to_json(content) if changed else message
 
     def _numbered(self, given: str) -> str:
-        unique, number = given, self._numbers.get(given, 1)
+        unique = given
+        number = self._numbers.get(given, 1)
         while unique in self._sent:
             number += 1
             unique = f"{given}_{number}"
@@ -91,7 +92,8 @@ def _formed(given: str, rule: str | None) -> str:
     pattern, prefix, length = _FORMS[rule]
     if pattern.fullmatch(given):
         return given
-    number, letters = int.from_bytes(hashlib.blake2s(given.encode()).digest()), ""
+    number = int.from_bytes(hashlib.blake2s(given.encode()).digest())
+    letters = ""
     for _ in range(length):
         number, at = divmod(number, len(_ALPHABET))
         letters += _ALPHABET[at]

@@ -14,7 +14,9 @@ from .call_ids import with_accepted_ids
 from .roles import with_single_calls, without_system_role
 from .tool_schemas import SchemaRule, fitted_schema, with_plain_names
 
-_ASSISTANT, _TOOL, _USER = b'{"role":"assistant"', b'{"role":"tool"', b'{"role":"user"'
+_ASSISTANT = b'{"role":"assistant"'
+_TOOL = b'{"role":"tool"'
+_USER = b'{"role":"user"'
 _NULL_CONTENT = b'{"role":"assistant","content":null'
 _BETWEEN = b'{"role":"assistant","content":"I have the result."}'
 """Stands between a tool's result and a user's message for models that refuse the one behind the other."""

@@ -8,7 +8,8 @@ from typing import Any
 
 from pydantic_core import from_json, to_json  # noqa: TID251  messages of our own, or of a call that was checked
 
-_ASSISTANT, _TOOL = b'{"role":"assistant"', b'{"role":"tool"'
+_ASSISTANT = b'{"role":"assistant"'
+_TOOL = b'{"role":"tool"'
 _SYSTEM = re.compile(rb'\A\{"role":"(?:system|developer)"')
 
 

@@ -66,7 +66,8 @@ def _with_object_at_top(schema: Schema) -> Schema:
 
 def _merged(schema: Schema, root: Schema) -> Schema:
     """Return the properties of an object and its alternatives together, and what all of them require."""
-    properties, required = dict(_object(schema.get("properties"))), _list(schema.get("required"))
+    properties = dict(_object(schema.get("properties")))
+    required = _list(schema.get("required"))
     for union in _UNIONS:
         for alternative in (_resolved(one, root) for one in _list(schema.get(union))):
             properties = {**_object(alternative.get("properties")), **properties}

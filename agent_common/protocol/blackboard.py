@@ -18,7 +18,8 @@ them take 100."""
 MAX_TTL_SECONDS = 10 * 366 * 86_400.0
 """Longest life of an entry: ten years."""
 MAX_LEASE_SECONDS = 86_400.0
-TASK_HEADER, TRACE_HEADER = "x-agent-task", "traceparent"
+TASK_HEADER = "x-agent-task"
+TRACE_HEADER = "traceparent"
 """Headers of a write that name what has caused it."""
 ChangeKind = Literal["put", "delete", "expire"]
 

@@ -9,9 +9,11 @@ from pydantic import Field, field_validator
 from .base import Inbound, Peer
 from .profile import Profile
 
-SESSION_HEADER, CALLER_HEADER = "x-agent-session", "x-agent-caller-session"
+SESSION_HEADER = "x-agent-session"
+CALLER_HEADER = "x-agent-caller-session"
 """Headers of a model call, percent-encoded: its session, and of a subagent the session that called it."""
-SUBAGENT_HEADER, USER_HEADER = "x-agent-subagent", "x-agent-user"
+SUBAGENT_HEADER = "x-agent-subagent"
+USER_HEADER = "x-agent-user"
 """The subagent's name, and the user of the session."""
 
 

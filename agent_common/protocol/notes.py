@@ -6,7 +6,8 @@ Models are instructed to trust the block's tag only there, so the tag is removed
 from __future__ import annotations
 
 NOTES_TAG = "runtime-notes"
-NOTES_OPEN, NOTES_CLOSE = f"<{NOTES_TAG}>", f"</{NOTES_TAG}>"
+NOTES_OPEN = f"<{NOTES_TAG}>"
+NOTES_CLOSE = f"</{NOTES_TAG}>"
 
 
 def without_notes(text: str) -> str:

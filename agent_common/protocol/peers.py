@@ -10,8 +10,10 @@ from .base import Inbound, Peer
 
 MAX_MESSAGE = 100_000
 """Characters of a message to another agent."""
-DEFAULT_ASK_SECONDS, MAX_ASK_SECONDS = 120.0, 600.0
-DEFAULT_HAND_OFF_SECONDS, MAX_HAND_OFF_SECONDS = 3600.0, 86_400.0
+DEFAULT_ASK_SECONDS = 120.0
+MAX_ASK_SECONDS = 600.0
+DEFAULT_HAND_OFF_SECONDS = 3600.0
+MAX_HAND_OFF_SECONDS = 86_400.0
 ASK_KEY = r"^[\x21-\x7e]{1,200}$"
 """An idempotency key: printable ASCII without spaces."""
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]

@@ -15,7 +15,8 @@ MAX_FAULTS = 20
 """Most faults of one request that are reported."""
 MAX_DESCRIBED_FAULTS = 1000
 """With more faults none is described, because pydantic describes all or none, and each takes a kilobyte."""
-_FIELD_CHARACTERS, _MESSAGE_CHARACTERS = 200, 500
+_FIELD_CHARACTERS = 200
+_MESSAGE_CHARACTERS = 500
 
 
 class FieldFault(BaseModel):
@@ -74,7 +75,9 @@ def limit_faults(faults: Sequence[Fault]) -> list[Fault]:
 
 
 def _message(fault: ErrorDetails, shape: object) -> str:
-    kind, text, where = fault["type"], fault["msg"], fault["loc"]
+    kind = fault["type"]
+    text = fault["msg"]
+    where = fault["loc"]
     if "'^[^/]*$'" in text:
         return "must not contain a slash"
     if kind == "extra_forbidden":

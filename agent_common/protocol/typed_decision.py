@@ -29,7 +29,8 @@ def read_typed_decision(text: str) -> TypedDecision | None:
     read = _DECISION.fullmatch(text.strip()[: 2 * REASON_CHARACTERS])
     if read is None:
         return None
-    approved, reason = read["word"].lower() == "yes", (read["reason"] or "").strip()[:REASON_CHARACTERS] or None
+    approved = read["word"].lower() == "yes"
+    reason = (read["reason"] or "").strip()[:REASON_CHARACTERS] or None
     return None if approved and reason else TypedDecision(read["code"].upper(), approved, reason)
 
 

@@ -14,7 +14,8 @@ from .seldom import SeldomWarnings
 
 LogFormat = Literal["auto", "json", "text"]
 _FACTS = "facts"
-LONGEST_FACT, LONGEST_TRACE = 3 << 10, 16 << 10
+LONGEST_FACT = 3 << 10
+LONGEST_TRACE = 16 << 10
 """Characters of one value and of a trace, which may quote what somebody has sent."""
 _to_json = json.JSONEncoder(default=str).encode
 _NOISY = ("httpx2", "httpcore2", "uvicorn", "alembic", "asyncio")

@@ -18,7 +18,9 @@ class Seldom:
         self, interval: float = INTERVAL_SECONDS, now: Callable[[], float] = time.monotonic, *, most: int = 1
     ) -> None:
         """`most`: lines of the same kind that are written in an `interval` of seconds."""
-        self._interval, self._now, self._most = interval, now, most
+        self._interval = interval
+        self._now = now
+        self._most = most
         self._kinds: dict[str, tuple[float, int, int]] = {}
         """When the interval began, and what was written and skipped since."""
 
@@ -27,7 +29,8 @@ class Seldom:
         now = self._now()
         began, written, skipped = self._kinds.get(kind, (now, 0, 0))
         if now - began >= self._interval:
-            began, written = now, 0
+            began = now
+            written = 0
         if written >= self._most:
             self._kinds[kind] = began, written, skipped + 1
             return None

@@ -62,7 +62,8 @@ async def wants_the_hosts_proof(host: TesterHost) -> str:
 
 @CONTROL.rule("A42", "2.3", "A ping is answered with a pong of the same number.")
 async def answers_ping(host: TesterHost) -> str:
-    link, request = (await host.ensure_session(ctl=True)).link, host.new_request()
+    link = (await host.ensure_session(ctl=True)).link
+    request = host.new_request()
     mark = link.mark()
     await link.send_bytes(encode({"ctl": "ping", "n": 4711}) + encode(request))  # two frames in one piece
     await link.expect(
@@ -123,7 +124,8 @@ async def resends(host: TesterHost) -> str:
 
 @CONTROL.rule("A46", "2.7", "A result that was acknowledged is not sent again.")
 async def drops_acked_result(host: TesterHost) -> str:
-    link, request = (await host.ensure_session(ctl=True)).link, host.new_request()
+    link = (await host.ensure_session(ctl=True)).link
+    request = host.new_request()
     mark = link.mark()
     await host.run_request(link, request)
     await link.send({"ctl": "ping", "n": 1})
@@ -181,8 +183,10 @@ async def cancels_after_break(host: TesterHost) -> str:
 
 @CONTROL.rule("A49", "2.3", "The numbers of progress frames grow.")
 async def progress_numbers_grow(host: TesterHost) -> str:
-    link, request = (await host.ensure_session(ctl=True)).link, host.new_request(host.options.slow)
-    mark, name = link.mark(), request["request_id"]
+    link = (await host.ensure_session(ctl=True)).link
+    request = host.new_request(host.options.slow)
+    mark = link.mark()
+    name = request["request_id"]
     await link.send(request)
     await host.expect_result(link, request, mark, host.options.timeout * 3)
     numbers = [
@@ -202,7 +206,9 @@ async def progress_numbers_grow(host: TesterHost) -> str:
 )
 async def acks_pushed_constraints(host: TesterHost) -> str:
     session = await host.ensure_session(ctl=True)
-    link, version, mark = session.link, host.constraints_version + 1, session.link.mark()
+    link = session.link
+    version = host.constraints_version + 1
+    mark = session.link.mark()
     ack = await _push_constraints(host, session, version, payload_hash(host.options.payload))
     if ack is None:
         refused = next((frame for frame in link.frames[mark:] if is_ctl(frame, "nack")), None)
@@ -260,7 +266,8 @@ async def _negotiated_session(host: TesterHost, **welcome: Any) -> TesterSession
 async def _unacked_result(host: TesterHost) -> tuple[Frame, Frame]:
     """Return a completed request and its result, which was not acknowledged before the connection ended."""
     session = await host.ensure_session(ctl=True)
-    request, host.send_acks = host.new_request(), False
+    request = host.new_request()
+    host.send_acks = False
     try:
         result = await host.run_request(session.link, request)
     finally:
@@ -272,7 +279,8 @@ async def _unacked_result(host: TesterHost) -> tuple[Frame, Frame]:
 async def _push_constraints(
     host: TesterHost, session: TesterSession, version: int, claimed_hash: str, seconds: float | None = None
 ) -> Frame | None:
-    link, mark = session.link, session.link.mark()
+    link = session.link
+    mark = session.link.mark()
     payload = base64.b64encode(host.options.payload).decode()
     await link.send(
         {"ctl": "constraints_payload", "version": version, "b64": payload, "severity": "LOW"},

@@ -26,7 +26,8 @@ async def bad_lines(host: TesterHost) -> str:
 
 @INPUT.rule("A31", "2.2", "Blank lines and CR before LF are ignored.")
 async def blank_lines(host: TesterHost) -> str:
-    link, request = (await host.ensure_session()).link, host.new_request()
+    link = (await host.ensure_session()).link
+    request = host.new_request()
     mark = link.mark()
     await link.send_bytes(b"\n\r\n\n" + encode(request)[:-1] + b"\r\n")
     await host.expect_result(link, request, mark, host.options.timeout * 3)
@@ -44,7 +45,8 @@ async def long_line(host: TesterHost) -> str:
 
 @INPUT.rule("A33", "2.2", "A frame may come in any pieces.", loose=True)
 async def accepts_any_pieces(host: TesterHost) -> str:
-    link, request = (await host.ensure_session()).link, host.new_request("gr\u00fc\u00df dich \U0001f600")
+    link = (await host.ensure_session()).link
+    request = host.new_request("gr\u00fc\u00df dich \U0001f600")
     mark = link.mark()
     await link.send_byte_by_byte(encode(request))
     await host.expect_result(link, request, mark, host.options.timeout * 3)
@@ -92,7 +94,8 @@ async def endless_line(host: TesterHost) -> str:
 
 @INPUT.rule("A38", "2.2", "A request without LF when the connection ends is not run, though it is whole.")
 async def ignores_unfinished_line(host: TesterHost) -> str:
-    link, request = (await host.ensure_session()).link, host.new_request()
+    link = (await host.ensure_session()).link
+    request = host.new_request()
     await link.send_bytes(encode(request)[:-1])
     session = await host.new_session()
     known: Frame = session.resume or {}
@@ -108,8 +111,10 @@ async def ignores_unfinished_line(host: TesterHost) -> str:
 
 async def _check_not_started(host: TesterHost, make_line: MakeLine) -> str:
     session = await host.ensure_session(bad_lines=1)
-    link, request = session.link, host.new_request()
-    mark, name = link.mark(), request["request_id"]
+    link = session.link
+    request = host.new_request()
+    mark = link.mark()
+    name = request["request_id"]
     await link.send_bad_lines(make_line(request)[:-1])
 
     def begun(frame: Frame) -> bool:

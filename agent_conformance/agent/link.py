@@ -59,7 +59,8 @@ async def backs_off(host: TesterHost) -> str:
     await host.ensure_session()
     await host.drop()
     loop = asyncio.get_running_loop()
-    until, dials = loop.time() + WATCH_SECONDS, 0
+    until = loop.time() + WATCH_SECONDS
+    dials = 0
     while (left := until - loop.time()) > 0:
         link = await host.next_connection(left)
         if link is not None:

@@ -18,7 +18,8 @@ _UNSUPPORTED = re.compile(r"unsupported_bound:max_egress_bytes\b")
 
 @WORK.rule("A10", "2.4", "A request is answered with accepting, its result and completed, in this order.", loose=True)
 async def in_order(host: TesterHost) -> str:
-    link, request = (await host.ensure_session()).link, host.new_request()
+    link = (await host.ensure_session()).link
+    request = host.new_request()
     mark = link.mark()
     await host.run_request(link, request)
     await host.expect_signal(link, "completed", request, mark)
@@ -40,7 +41,8 @@ async def returns_audit_ref(host: TesterHost) -> str:
 
 @WORK.rule("A12", "2.4", "There is exactly one result, and nothing about the request after completed.", loose=True)
 async def one_result(host: TesterHost) -> str:
-    link, request = (await host.ensure_session()).link, host.new_request()
+    link = (await host.ensure_session()).link
+    request = host.new_request()
     mark = link.mark()
     await host.run_request(link, request)
     await asyncio.sleep(host.options.quiet_seconds)
@@ -74,7 +76,8 @@ async def without_extensions(host: TesterHost) -> str:
 
 @WORK.rule("A13", "2.3", "After welcome the agent bears the identity that it was given.")
 async def identity(host: TesterHost) -> str:
-    link, request = (await host.ensure_session(ctl=True)).link, host.new_request()
+    link = (await host.ensure_session(ctl=True)).link
+    request = host.new_request()
     mark = link.mark()
     await host.run_request(link, request)
     for frame in host.frames_about(link, request, mark):
@@ -121,7 +124,8 @@ async def joins_running_request(host: TesterHost) -> str:
 
 @WORK.rule("A18", "2.7", "The same request when it is done gets the stored result again, and completed.")
 async def resends_stored_result(host: TesterHost) -> str:
-    link, request = (await host.ensure_session()).link, host.new_request()
+    link = (await host.ensure_session()).link
+    request = host.new_request()
     first = await host.run_request(link, request)
     mark = link.mark()
     await link.send(request)
@@ -137,7 +141,8 @@ async def resends_stored_result(host: TesterHost) -> str:
 
 @WORK.rule("A19", "2.7", "Other work under an id that was used is failed with request_id_conflict.")
 async def conflict(host: TesterHost) -> str:
-    link, request = (await host.ensure_session()).link, host.new_request()
+    link = (await host.ensure_session()).link
+    request = host.new_request()
     await host.run_request(link, request)
     mark = link.mark()
     await link.send({**request, "content": f"not {request['content']}"})
@@ -176,7 +181,8 @@ async def outdated_retry(host: TesterHost) -> str:
 @WORK.rule("A22", "2.9", "A bound that the agent cannot enforce is denied with unsupported_bound and its name.")
 async def unsupported_bound(host: TesterHost) -> str:
     link = (await host.ensure_session()).link
-    request, mark = host.new_request(bounds={"max_egress_bytes": 1_000_000}), link.mark()
+    request = host.new_request(bounds={"max_egress_bytes": 1_000_000})
+    mark = link.mark()
     await link.send(request)
     result = await host.expect_result(link, request, mark, host.options.timeout * 3)
     await host.expect_signal(link, "completed", request, mark) if _was_accepted(link, request, mark) else None
@@ -205,7 +211,8 @@ async def tool_calls(host: TesterHost) -> str:
     if host.options.tool is None:
         raise NotApplicable("needs a request that calls a tool: give its content with --tool")
     link = (await host.ensure_session(ctl=True)).link
-    request, mark = host.new_request(host.options.tool, bounds={"max_tool_calls": 0}), link.mark()
+    request = host.new_request(host.options.tool, bounds={"max_tool_calls": 0})
+    mark = link.mark()
     await link.send(request)
     result = await host.expect_result(link, request, mark, host.options.timeout * 3)
     usages: list[Any] = [frame.get("usage", {}) for frame in link.frames[mark:] if is_ctl(frame, "progress")]

@@ -26,7 +26,8 @@ class TesterLink(ReceivedFrames):
 
     def __init__(self, socket: ClientConnection, name: str) -> None:
         super().__init__()
-        self._socket, self.name = socket, name
+        self._socket = socket
+        self.name = name
         self.faults: list[str] = []
         """What came and is no frame that a hub may send, with the reason."""
         self.on_frame: Callable[[Frame], None] = _ignore

@@ -84,7 +84,8 @@ async def cancel(agents: TesterAgents) -> str:
 @TASKS.rule("H87", "Tasks", "A task expires when its time is over, or its session.")
 async def expiry(agents: TesterAgents) -> str:
     alice, bob, session_id = await agents.open_pair()
-    soon, later = await _show(alice, session_id, ttl=_SOON), await _show(alice, session_id)
+    soon = await _show(alice, session_id, ttl=_SOON)
+    later = await _show(alice, session_id)
     await bob.take(session_id, EV_TASK_EXPIRED)
     await _check(bob, soon, state="expired")
     await _check(bob, later, state="created")

@@ -155,7 +155,8 @@ async def unproven_displaces_nothing(guest: TesterGuest) -> str:
 @CONTROL.rule("L48", "3", "A welcome with a challenge has the host's own proof that it has the key.")
 async def proves_itself(guest: TesterGuest) -> str:
     attachment = await _attach_with_challenge(guest)
-    welcome, key = attachment.welcome or {}, guest.options.key or b""
+    welcome = attachment.welcome or {}
+    key = guest.options.key or b""
     proved = verify_host_mac(
         welcome.get("mac"),
         key,
@@ -217,7 +218,8 @@ async def _reattach(guest: TesterGuest, **resume: Any) -> TesterAttachment:
 
 async def _send_result(guest: TesterGuest, attachment: TesterAttachment, request: Frame) -> None:
     """Send the result of a request. Raises RuleBroken if the listener gives the request again."""
-    link, name = attachment.link, request["request_id"]
+    link = attachment.link
+    name = request["request_id"]
     await link.send(guest.result_frame(request), guest.signal_frame("completed", request_id=name))
     await guest.run_request(link)
     if any(is_request(frame, name) for frame in link.frames):

@@ -19,7 +19,8 @@ class Teams:
     """Looks teams up. A change that another process makes counts at most `TRUST_SECONDS` later."""
 
     def __init__(self, database: HostDatabase, clock: Clock) -> None:
-        self._database, self._clock = database, clock
+        self._database = database
+        self._clock = clock
         self._known: dict[str, tuple[str, float]] = {}
         self._changes = 0
 

@@ -92,7 +92,9 @@ class TokenStore:
     ) -> tuple[str, TokenInfo]:
         """Create a token that speaks for its users in some workspaces. `lasts`: None means until it is revoked."""
         token = f"mesh_user_{secrets.token_urlsafe(32)}"
-        key, now, only = digest(token), self._clock.now_ms(), scope.users.only
+        key = digest(token)
+        now = self._clock.now_ms()
+        only = scope.users.only
         users = {"users": scope.users.patterns} if only is None else {"user": only}
         row = {
             "digest": key,

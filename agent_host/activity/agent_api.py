@@ -16,7 +16,8 @@ class AgentApi:
     """Sends requests to agents that run."""
 
     def __init__(self, fleet: Fleet, connections: AgentConnections) -> None:
-        self._fleet, self._connections = fleet, connections
+        self._fleet = fleet
+        self._connections = connections
 
     @asynccontextmanager
     async def get(

@@ -24,7 +24,8 @@ log = structlog.get_logger(__name__)
 HEAD_SECONDS = 15.0
 SILENCE_SECONDS = 45.0
 """An agent writes at least every 15 seconds."""
-BURST_BYTES, BYTES_PER_SECOND = float(4 << 20), float(128 << 10)
+BURST_BYTES = float(4 << 20)
+BYTES_PER_SECOND = float(128 << 10)
 """What an agent may send at once, and for long. Beyond it is read more slowly."""
 LEAST_COST = 512.0
 """Bytes that each event counts as at least."""
@@ -37,7 +38,10 @@ class AgentStreams:
     """The streams of all agents. Each is taken up again where it broke."""
 
     def __init__(self, fleet: Fleet, api: AgentApi, clock: Clock, publish: Publish) -> None:
-        self._fleet, self._api, self._clock, self._publish = fleet, api, clock, publish
+        self._fleet = fleet
+        self._api = api
+        self._clock = clock
+        self._publish = publish
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._external: dict[str, _Stream] = {}
         """Streams of agents that go on while they are stopped here: the next start takes them up where they were."""
@@ -60,7 +64,8 @@ class AgentStreams:
         self._external.pop(workspace_id, None)
 
     async def close(self) -> None:
-        tasks, self._tasks = list(self._tasks.values()), {}
+        tasks = list(self._tasks.values())
+        self._tasks = {}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -101,13 +106,15 @@ class Allowance:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._left, self._at = BURST_BYTES, clock.monotonic()
+        self._left = BURST_BYTES
+        self._at = clock.monotonic()
 
     def spend(self, size: int) -> float:
         """Count bytes or an event, and return the seconds to wait before going on."""
         now = self._clock.monotonic()
         earned = (now - self._at) * BYTES_PER_SECOND
-        self._left, self._at = min(BURST_BYTES, self._left + earned) - max(LEAST_COST, size), now
+        self._left = min(BURST_BYTES, self._left + earned) - max(LEAST_COST, size)
+        self._at = now
         return max(0.0, -self._left / BYTES_PER_SECOND)
 
 
@@ -116,13 +123,17 @@ class _Stream:
 
     def __init__(self, workspace_id: str, last: int | None, publish: Publish, allowance: Allowance) -> None:
         """`last`: 0 begins with all that a new runtime has sent, None with what it sends from now on."""
-        self._workspace_id, self._last, self._publish, self._allowance = workspace_id, last, publish, allowance
+        self._workspace_id = workspace_id
+        self._last = last
+        self._publish = publish
+        self._allowance = allowance
         self.progressed = False
         """Whether anything came over the latest connection."""
 
     async def read(self, api: AgentApi) -> None:
         """Publish the events of one connection, until it ends. Raises RequestError."""
-        reader, self.progressed = EventReader(), False
+        reader = EventReader()
+        self.progressed = False
         async with api.get(self._workspace_id, "/events", HEAD_SECONDS, last_event=self._last) as connection:
             while received := await connection.read(SILENCE_SECONDS):
                 self.progressed = True

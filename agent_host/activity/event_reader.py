@@ -69,7 +69,8 @@ class EventReader:
     def _begin(self) -> None:
         self._id: int | None = None
         self._data: list[bytes] = []
-        self._size, self._too_long = 0, False
+        self._size = 0
+        self._too_long = False
 
     def feed(self, received: bytes) -> Iterator[SentEvent]:
         """Yield the events that are complete now."""
@@ -83,7 +84,8 @@ class EventReader:
             self._begin()
             yield sent
         if len(self._rest) > MAX_EVENT_BYTES:
-            self._rest, self._too_long = b":", True  # the rest of the line is skipped as a comment
+            self._rest = b":"  # the rest of the line is skipped as a comment
+            self._too_long = True
 
     def _take(self, line: bytes) -> None:
         name, _, value = line.partition(b":")

@@ -7,7 +7,8 @@ from agent_common.protocol import MAX_NOTICE
 
 from .event_reader import AgentEvent
 
-BURST, REFILL_SECONDS = 20, 5.0
+BURST = 20
+REFILL_SECONDS = 5.0
 
 
 class NoticeLimits:

@@ -27,7 +27,8 @@ from .view import View
 
 DEADLINE_SECONDS = 5.0
 """Longest time for one agent's answer, and longest wait until it is asked."""
-MOST_AT_ONCE, MOST_OF_AGENT = 64, 4
+MOST_AT_ONCE = 64
+MOST_OF_AGENT = 4
 """Agents that are asked at one time, over all callers, and requests to one agent: a slow one holds up only itself."""
 MOST_LISTED = 1000
 """Rows of one agent in a list, over all its pages, so that those of others come."""
@@ -102,7 +103,9 @@ class PendingRequests:
     """Lists the open questions and approvals of the agents that run."""
 
     def __init__(self, fleet: Fleet, api: AgentApi, deadline: float = DEADLINE_SECONDS) -> None:
-        self._fleet, self._api, self._deadline = fleet, api, deadline
+        self._fleet = fleet
+        self._api = api
+        self._deadline = deadline
         self._slots = asyncio.Semaphore(MOST_AT_ONCE)
         self._of_agent = WeakValueDictionary[str, asyncio.Semaphore]()
 
@@ -172,7 +175,8 @@ class PendingRequests:
     ) -> tuple[PendingList, int]:
         """Return a page of an agent, and its bytes."""
         query = {"limit": limit} | ({} if after is None else {"after": after.after_in(workspace_id)})
-        target, user = f"/pending?{urlencode(query)}", view.users.only if view.users else None
+        target = f"/pending?{urlencode(query)}"
+        user = view.users.only if view.users else None
         raw = bytearray()
         async with self._api.get(workspace_id, target, self._deadline, user=user) as connection:
             while piece := await connection.read(self._deadline):

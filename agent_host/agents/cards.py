@@ -43,7 +43,10 @@ class AgentCards:
     """Keeps the card of each agent. A card lives until its workspace is deleted."""
 
     def __init__(self, database: HostDatabase, writer: BatchWriter, clock: Clock, listener: Listener) -> None:
-        self._database, self._writer, self._clock, self._listener = database, writer, clock, listener
+        self._database = database
+        self._writer = writer
+        self._clock = clock
+        self._listener = listener
 
     async def post(self, agent_id: str, team: str, card: PeerCard) -> PeerAgent:
         """Store the card in place of the one before. Raises CardTooLarge."""

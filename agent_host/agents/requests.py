@@ -55,8 +55,12 @@ class AgentRequests:
         teams: Teams,
         cards: AgentCards,
     ) -> None:
-        self._database, self._writer, self._clock = database, writer, clock
-        self._listener, self._teams, self._cards = listener, teams, cards
+        self._database = database
+        self._writer = writer
+        self._clock = clock
+        self._listener = listener
+        self._teams = teams
+        self._cards = cards
         self._closing = asyncio.Event()
         self._withdrawn = WithdrawnMessages()
 
@@ -126,7 +130,8 @@ class AgentRequests:
     async def _find_parent(self, member: TeamMember, on_hand: WorkOnHand) -> OpenWork | None:
         """Return the work in whose name the caller asks; None: it asks for itself. A task that a user has posted at the
         agent may have the id of another user's work, and must not borrow its authority. Raises WorkEnded."""
-        ledger, task = self._listener.ledger, on_hand.task
+        ledger = self._listener.ledger
+        task = on_hand.task
         if task is None:
             return None
         open_work = ledger.find_open(task)

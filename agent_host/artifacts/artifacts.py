@@ -60,7 +60,10 @@ class Artifacts:
     def __init__(
         self, database: HostDatabase, writer: BatchWriter, clock: Clock, folder: Path, limits: ArtifactLimits = LIMITS
     ) -> None:
-        self._database, self._writer, self._clock, self._limits = database, writer, clock, limits
+        self._database = database
+        self._writer = writer
+        self._clock = clock
+        self._limits = limits
         self._files = ArtifactFiles(folder)
         self._uploads = ShareCounter(MOST_UPLOADS)
         self._downloads = ShareCounter(MOST_DOWNLOADED // _DOWNLOAD_SLOT)
@@ -131,7 +134,8 @@ class Artifacts:
             file = new_file_name()
             try:
                 size, sha256 = await self._receive(file, body)
-                now, text = self._clock.now_ms(), cause.model_dump_json()
+                now = self._clock.now_ms()
+                text = cause.model_dump_json()
                 new = NewVersion(member.team, name, file, sha256, size, media_type, now, member.name, text)
                 future = self._writer.submit(lambda connection: self._store(connection, new, condition))
             except BaseException:
@@ -146,7 +150,8 @@ class Artifacts:
         """Delete the artifact with all versions, or one of them. Raises NotFound and ArtifactConflict."""
 
         def write(connection: Connection) -> list[str]:
-            now, limits = self._clock.now_ms(), self._limits
+            now = self._clock.now_ms()
+            limits = self._limits
             return delete_versions(
                 connection, member.team, name, version=version, condition=condition, now=now, limits=limits
             )

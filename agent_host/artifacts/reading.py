@@ -35,7 +35,9 @@ def read_version(connection: Connection, team: str, name: str, version: int | No
 
 def list_artifacts(connection: Connection, team: str, prefix: str, after: str | None, limit: int) -> ArtifactPage:
     """Return artifacts by name, from the first that begins with the prefix and follows `after`."""
-    table, names, end = artifact_versions, artifacts.c.name, end_of_prefix(prefix)
+    table = artifact_versions
+    names = artifacts.c.name
+    end = end_of_prefix(prefix)
     newest = (table.c.team == artifacts.c.team) & (table.c.name == names) & (table.c.version == artifacts.c.current)
     query = select(table).join(artifacts, newest).where((artifacts.c.team == team) & (names >= prefix))
     if end is not None:

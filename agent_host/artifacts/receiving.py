@@ -28,7 +28,9 @@ async def receive(body: AsyncIterator[bytes], file: BinaryIO, seconds: float = U
     """Write the body to the file. Returns its bytes and its SHA-256.
 
     Raises ArtifactTooLarge, UploadFailed if its sender goes away, and UploadTooSlow."""
-    digest, waiting, size = hashlib.sha256(), bytearray(), 0
+    digest = hashlib.sha256()
+    waiting = bytearray()
+    size = 0
 
     def write(data: bytes) -> None:
         digest.update(data)

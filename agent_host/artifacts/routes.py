@@ -85,7 +85,8 @@ async def put(
     request: Request, member: Member, name: str, if_match: IfMatch = None, if_none_match: IfNoneMatch = None
 ) -> Response:
     """Store the body as a version: 201 for a new artifact, else 200; 412 `version_conflict` with the present one."""
-    checked, condition = check_name(name), parse_condition(if_match, if_none_match)
+    checked = check_name(name)
+    condition = parse_condition(if_match, if_none_match)
     media_type = check_media_type(request.headers.getlist("content-type"))
     for header in ("content-range", "content-encoding"):
         if request.headers.get(header, "identity") != "identity":

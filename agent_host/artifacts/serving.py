@@ -37,7 +37,8 @@ class FileStream(StreamingResponse):
     ) -> None:
         """`share`: is entered while the file is sent."""
         super().__init__(_pieces(file, start, end), status, headers)
-        self._file, self._share = file, share
+        self._file = file
+        self._share = share
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self._file, self._share:
@@ -72,7 +73,8 @@ def artifact_headers(row: Row[Any]) -> dict[str, str]:
 
 def file_response(request: Request, opened: OpenedArtifact, share: AbstractContextManager[None]) -> Response:
     """Return the bytes, or the range of them that the request asks for. `share`: is entered while they are sent."""
-    row, headers = opened.row, artifact_headers(opened.row)
+    row = opened.row
+    headers = artifact_headers(opened.row)
     wanted = request.headers.get("range")
     if request.headers.get("if-range", headers["etag"]) != headers["etag"]:
         wanted = None

@@ -44,7 +44,10 @@ class Blackboard:
         memory: FeedMemory | None = None,
     ) -> None:
         """`memory`: what watchers of the blackboard share with others of the host."""
-        self._database, self._writer, self._clock, self._limits = database, writer, clock, limits
+        self._database = database
+        self._writer = writer
+        self._clock = clock
+        self._limits = limits
         self._watchers = Watchers(memory)
         self._sooner = asyncio.Event()
         """Set when an entry has got a ttl, or this closes."""
@@ -181,7 +184,8 @@ class Blackboard:
         wait = (first - self._clock.now_ms()) / 1000
         if wait > 0:
             return min(wait, LOOK_SECONDS)
-        now, limits = self._clock.now_ms(), self._limits
+        now = self._clock.now_ms()
+        limits = self._limits
         for team in await self._writer.submit(lambda connection: expire_due(connection, now, limits)):
             self.announce(team)
         return 0.0

@@ -120,16 +120,20 @@ def append_change(connection: Connection, writer: Writer, change: NewChange) -> 
 
 def _trim(connection: Connection, writer: Writer, board: Row[Any]) -> None:
     """Delete the oldest changes if there are too many, and the rows of entries whose deletion was one of them."""
-    team, limits = writer.team, writer.limits
+    team = writer.team
+    limits = writer.limits
     if board.newest - board.oldest < limits.changes and board.log_bytes <= limits.log_bytes:
         return
-    numbers, mine = blackboard_changes.c.number, blackboard_changes.c.team == team
+    numbers = blackboard_changes.c.number
+    mine = blackboard_changes.c.team == team
     oldest = select(numbers, blackboard_changes.c.size).where(mine).order_by(numbers).limit(_TRIMMED_AT_ONCE)
-    kept, left = board.oldest, board.log_bytes
+    kept = board.oldest
+    left = board.log_bytes
     for number, size in connection.execute(oldest).all():
         if board.newest - kept < limits.changes and left <= limits.log_bytes:
             break
-        kept, left = number + 1, left - size
+        kept = number + 1
+        left = left - size
     connection.execute(delete(blackboard_changes).where(and_(mine, numbers < kept)))
     gone = blackboard_entries.c.value.is_(None) & (blackboard_entries.c.change < kept)
     connection.execute(delete(blackboard_entries).where((blackboard_entries.c.team == team) & gone))

@@ -77,7 +77,8 @@ def read_entry(connection: Connection, team: str, key: str, now: int) -> Row[Any
 def list_entries(connection: Connection, team: str, prefix: str, after: str | None, limit: int, now: int) -> Page:
     """Return entries by key, from the first that begins with the prefix and follows `after`."""
     position = newest_change(connection, team)  # read before the entries: what is newer, a watcher gets again
-    keys, end = blackboard_entries.c.key, end_of_prefix(prefix)
+    keys = blackboard_entries.c.key
+    end = end_of_prefix(prefix)
     query = select(blackboard_entries).where((blackboard_entries.c.team == team) & (keys >= prefix) & is_live(now))
     if end is not None:
         query = query.where(keys < end)

@@ -43,7 +43,8 @@ class _EntryRoute(ValueRoute):
             return await read(request, member, request.path_params["key"], request.headers.get("if-none-match"))
 
         async def call_put(request: Request) -> Response:
-            member, headers = await identify_member(request), request.headers
+            member = await identify_member(request)
+            headers = request.headers
             try:
                 body = EntryBody.model_validate(await request.json())
             except (ValidationError, JSONDecodeError):
@@ -140,7 +141,8 @@ async def put(
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Write an entry: 201 for a new one, else 200; 412 `version_conflict` with what is there."""
-    checked, condition = check_key(key), parse_condition(if_match, if_none_match)
+    checked = check_key(key)
+    condition = parse_condition(if_match, if_none_match)
     value = to_json(body.value)
     if len(value) > MAX_VALUE_BYTES:
         raise ValueTooLarge(f"value: has {len(value)} bytes as JSON; at most {MAX_VALUE_BYTES} are allowed")

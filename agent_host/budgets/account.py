@@ -72,7 +72,8 @@ class Account:
         crossings: list[Crossing] = []
         for limit in self.limits.each():
             spent = self.spent.get(names[limit.period], Amount())
-            before, after = limit.part_of(spent), limit.part_of(spent.plus(amount))
+            before = limit.part_of(spent)
+            after = limit.part_of(spent.plus(amount))
             if names[limit.period] == name_of(limit.period, now):
                 marks = [mark for mark in _MARKS if before < limit.mark(mark) <= after]
                 crossings += [Crossing(self.scope, limit.name, mark, limit.most, after) for mark in marks]

@@ -42,7 +42,10 @@ class Budgets:
     """All budgets. `open` it before calls are made; `close` it after the ledger."""
 
     def __init__(self, database: HostDatabase, teams: Teams, clock: Clock, wait_seconds: float = WAIT_SECONDS) -> None:
-        self._database, self._teams, self._clock, self._wait_seconds = database, teams, clock, wait_seconds
+        self._database = database
+        self._teams = teams
+        self._clock = clock
+        self._wait_seconds = wait_seconds
         self._accounts: dict[str, Account] = {}
         self._reserves = ReserveLog(database)
         self._unwritten: deque[Charge] = deque()

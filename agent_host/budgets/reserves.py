@@ -59,7 +59,8 @@ class HeldReserve:
 
     def __init__(self, reserve: Reserve, accounts: Sequence[Account]) -> None:
         self.id = reserve.id
-        self._amount, self._accounts = reserve.amount, accounts
+        self._amount = reserve.amount
+        self._accounts = accounts
         for account in accounts:
             account.reserved = account.reserved.plus(reserve.amount)
 
@@ -100,7 +101,8 @@ class ReserveLog:
     async def _write_all(self) -> None:
         try:
             while self._waiting:
-                batch, self._waiting = self._waiting, []
+                batch = self._waiting
+                self._waiting = []
                 error = await self._write([change for change, _ in batch])
                 for _, written in batch:
                     if written.done():  # its call was cancelled

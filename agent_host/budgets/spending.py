@@ -42,7 +42,8 @@ def add_charges(connection: Connection, charges: Iterable[Charge], known: Collec
         return
     dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
     statement = dialect.insert(budget_spending)
-    table, new = budget_spending.c, statement.excluded
+    table = budget_spending.c
+    new = statement.excluded
     added = {"usd": table.usd + new.usd, "tokens": table.tokens + new.tokens}
     connection.execute(
         statement.on_conflict_do_update(index_elements=[table.scope, table.period], set_=added),

@@ -43,7 +43,10 @@ class RunOnce:
         setting = _IMAGE.get(driver)
         if setting is not None and image is None and not os.environ.get(setting):
             raise StartError(f"--driver {driver} boots an image: name it with --image or {setting}")
-        self._driver, self._image, self._name, self._timeout = driver, image, name, timeout
+        self._driver = driver
+        self._image = image
+        self._name = name
+        self._timeout = timeout
         self._token = secrets.token_urlsafe(24)
         self._began = time.monotonic()
 

@@ -71,7 +71,8 @@ class BatchWriter:
         loop = asyncio.get_running_loop()
         try:
             while self._waiting:
-                batch, self._waiting = self._waiting[:MOST_AT_ONCE], self._waiting[MOST_AT_ONCE:]
+                batch = self._waiting[:MOST_AT_ONCE]
+                self._waiting = self._waiting[MOST_AT_ONCE:]
                 results = await loop.run_in_executor(self._thread, self._write, [unit for unit, _ in batch])
                 for (_, future), result in zip(batch, results, strict=True):
                     if future.done():  # its caller has gone away

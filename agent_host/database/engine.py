@@ -31,7 +31,8 @@ class HostDatabase:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._running, self._changed = 0, Condition()
+        self._running = 0
+        self._changed = Condition()
 
     async def run(self, work: Callable[[Connection], T]) -> T:
         """Run `work`, commit, and return its value. Roll back if it raises."""
@@ -101,7 +102,8 @@ class ConnectionQueue:
             raise
 
     def close(self) -> None:
-        connection, self._connection = self._connection, None
+        connection = self._connection
+        self._connection = None
         if connection is not None:
             connection.close()
 

@@ -24,7 +24,8 @@ class SessionPass:
 
     def __init__(self, before: int, rows: int) -> None:
         """`before`: epoch milliseconds. `rows`: number of envelopes to keep; 0: all."""
-        self._before, self._rows = before, rows
+        self._before = before
+        self._rows = rows
         self._excess: dict[str, int] | None = None
         """Owners of the ids of creators, each with the number of envelopes to delete."""
         self._found: deque[tuple[str, int, str]] = deque()
@@ -71,7 +72,8 @@ class SessionPass:
                 return None
 
     def _oldest(self, connection: Connection, excess: Mapping[str, int]) -> list[tuple[str, int, str]]:
-        ended, creator = hub_sessions.c.closed_at, owner_of_id(hub_sessions.c.creator_id)
+        ended = hub_sessions.c.closed_at
+        creator = owner_of_id(hub_sessions.c.creator_id)
         over = [name for name, count in excess.items() if count > 0]
         query = select(hub_sessions.c.session_id, ended, creator).where(ended.is_not(None))
         query = query.where((ended < self._before) | creator.in_(over)).order_by(ended).limit(_AT_ONCE)

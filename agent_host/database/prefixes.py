@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-_LAST_CHARACTER, _BEFORE_SURROGATES, _AFTER_SURROGATES = 0x10FFFF, 0xD7FF, 0xE000
+_LAST_CHARACTER = 0x10FFFF
+_BEFORE_SURROGATES = 0xD7FF
+_AFTER_SURROGATES = 0xE000
 
 
 def end_of_prefix(prefix: str) -> str | None:

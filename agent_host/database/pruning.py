@@ -61,12 +61,14 @@ class PruningLimits:
 def pruning_steps(limits: PruningLimits, now: int) -> list[tuple[str, Step]]:
     """Return the steps of one pass, each with its table. `now`: epoch milliseconds."""
     before = now - limits.days * DAY_MS if limits.days else 0
-    audited, results = work_audit.c, task_results.c
+    audited = work_audit.c
+    results = task_results.c
     host = audited.direction == "host"
     noticed = audited.type.like("alarm.%") | audited.type.like(f"{BAD_LINE}%") | audited.type.in_(AGENT_EVENTS)
     yields = [~host, host & noticed, host & ~noticed]
     sent = results.delivery_state.is_(None) | (results.delivery_state != "pending")
-    may_go, ended = _may_go(now), work.c.finished_at
+    may_go = _may_go(now)
+    ended = work.c.finished_at
     over = hub_tasks.c.completed_at.is_not(None)
     return [
         ("work_audit", _Walk(work_audit, audited.at, before).step),
@@ -99,7 +101,9 @@ class _Walk:
     `MOST_KEPT` rows after rows that are kept."""
 
     def __init__(self, table: Table, at: Column[Any], before: int) -> None:
-        self._table, self._at, self._before = table, at, before
+        self._table = table
+        self._at = at
+        self._before = before
         self._after = self._kept = 0
         self._newest: int | None = None
 
@@ -113,7 +117,8 @@ class _Walk:
         if not found or self._kept >= MOST_KEPT:
             return None
         old = [row for row, at in found if at < self._before]
-        self._after, self._kept = found[-1][0], self._kept + len(found) - len(old)
+        self._after = found[-1][0]
+        self._kept = self._kept + len(found) - len(old)
         connection.execute(delete(self._table).where(ids.in_(old)))
         return len(old)
 

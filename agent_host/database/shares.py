@@ -28,7 +28,10 @@ class SharePass:
     ) -> None:
         """`rows`: the number that is kept of the whole table; 0: all. `yields`: which rows go, the first kind first; a
         row of no kind stays. `key` names a row, and `age` orders the rows of an owner; None: `id`."""
-        self._table, self._owner, self._rows, self._yields = table, owner, rows, tuple(yields)
+        self._table = table
+        self._owner = owner
+        self._rows = rows
+        self._yields = tuple(yields)
         self._key = table.c.id if key is None else key
         self._age = self._key if age is None else age
         self._excess: list[tuple[Any, int]] | None = None
@@ -52,7 +55,8 @@ class SharePass:
         if left <= STEP_ROWS and len(found) == left:
             self._begin_next_owner()
         elif not found:
-            self._kind, self._after = self._kind + 1, 0
+            self._kind = self._kind + 1
+            self._after = 0
             if self._kind == len(self._yields):
                 self._begin_next_owner()
         return len(found)

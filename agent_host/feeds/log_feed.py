@@ -83,7 +83,8 @@ class LogFeed:
 
     def __init__(self, log: Log, newest: int, memory: FeedMemory) -> None:
         """`newest`: the number of the event from which on it is read."""
-        self._log, self._memory = log, memory
+        self._log = log
+        self._memory = memory
         self.newest = newest
         """Number of the latest event that was read."""
         self._events: dict[int, LoggedEvent] = {}
@@ -123,7 +124,8 @@ class LogFeed:
         return self._task
 
     async def _run(self) -> None:
-        clock, look_at = asyncio.get_running_loop().time, 0.0
+        clock = asyncio.get_running_loop().time
+        look_at = 0.0
         while not self._stopped:
             self._woken.clear()
             try:

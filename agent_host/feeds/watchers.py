@@ -112,7 +112,8 @@ class Watchers:
                 yield _skip(reader, kept.newest)
             elif found:
                 reader.position = found[-1].number
-                body, found = matching(found, watch.prefix), None  # not kept while the watcher reads
+                body = matching(found, watch.prefix)
+                found = None  # not kept while the watcher reads
                 if body:
                     yield body
                     reader.sent_at = clock()

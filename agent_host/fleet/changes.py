@@ -14,7 +14,9 @@ class WorkspaceChanges:
     """Changes what a caller may change of a workspace. A runtime that runs has it from its next start on."""
 
     def __init__(self, fleet: Fleet, workspaces: Workspaces, drivers: Mapping[str, Driver]) -> None:
-        self._fleet, self._workspaces, self._drivers = fleet, workspaces, drivers
+        self._fleet = fleet
+        self._workspaces = workspaces
+        self._drivers = drivers
 
     async def change(
         self, workspace_id: str, *, team: str | None, settings: Mapping[str, str | None], channel_changes: bool

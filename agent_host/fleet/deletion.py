@@ -37,7 +37,10 @@ class WorkspaceDeletion:
     """Takes a workspace away: first its tokens, then its channel, its folders, and at last its row."""
 
     def __init__(self, fleet: Fleet, workspaces: Workspaces, drivers: Mapping[str, Driver], tokens: TokenStore) -> None:
-        self._fleet, self._workspaces, self._drivers, self._tokens = fleet, workspaces, drivers, tokens
+        self._fleet = fleet
+        self._workspaces = workspaces
+        self._drivers = drivers
+        self._tokens = tokens
         self._folders = FolderDeleter()
         self._finishing: asyncio.Task[None] | None = None
         self.remove_channel: Callable[[str], Awaitable[None]] = _keep

@@ -44,7 +44,8 @@ class Fleet(RunningAgents):
         super().__init__(workspaces)
         self._drivers = drivers
         self._tokens = tokens
-        self._mesh_url, self._egress_url = mesh_url, egress_url
+        self._mesh_url = mesh_url
+        self._egress_url = egress_url
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._launching: dict[str, asyncio.Task[Workspace]] = {}
         self.orphans = Orphans(drivers)
@@ -162,7 +163,8 @@ class Fleet(RunningAgents):
         async with self.lock(workspace_id):
             if workspace_id not in self._running:
                 return await self._stop_absent(workspace_id)
-            runtime, watch = self._running[workspace_id].runtime, self._running[workspace_id].watch
+            runtime = self._running[workspace_id].runtime
+            watch = self._running[workspace_id].watch
             failure: str | None = "the stop was interrupted"
             asked = False
             try:

@@ -33,8 +33,11 @@ class HungRuntimes:
         self, fleet: Fleet, seconds: float, is_attached: Callable[[str], bool], record_event: RecordEvent
     ) -> None:
         """`is_attached`: whether a workspace's agent answers the pings of its channel."""
-        self._fleet, self._seconds, self._pause = fleet, seconds, seconds / CHECKS
-        self._is_attached, self._record_event = is_attached, record_event
+        self._fleet = fleet
+        self._seconds = seconds
+        self._pause = seconds / CHECKS
+        self._is_attached = is_attached
+        self._record_event = record_event
         self._missed: WeakKeyDictionary[AgentRuntime, int] = WeakKeyDictionary()
         self._task: asyncio.Task[None] | None = None
 

@@ -26,7 +26,9 @@ class Restorer:
     """Adopts or starts each workspace once. What fails is then restarted as a runtime that has ended by itself."""
 
     def __init__(self, fleet: Fleet, workspace_ids: Sequence[str], record_event: RecordEvent) -> None:
-        self._fleet, self._workspace_ids, self._record_event = fleet, workspace_ids, record_event
+        self._fleet = fleet
+        self._workspace_ids = workspace_ids
+        self._record_event = record_event
         self._places = asyncio.Semaphore(AT_ONCE)
         self._task: asyncio.Task[None] | None = None
 

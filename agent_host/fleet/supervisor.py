@@ -39,7 +39,10 @@ class Supervisor:
         may_start: Callable[[str], bool],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._fleet, self._clock, self._may_start, self._sleep = fleet, clock, may_start, sleep
+        self._fleet = fleet
+        self._clock = clock
+        self._may_start = may_start
+        self._sleep = sleep
         self._restarts: dict[str, _RestartState] = {}
         fleet.on_exit = self.schedule_restart
 

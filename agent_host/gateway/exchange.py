@@ -39,7 +39,8 @@ class RequestBody:
         if message["type"] == "http.disconnect":
             self.caller_gone = True
             return b""
-        piece, last = message.get("body", b""), not message.get("more_body", False)
+        piece = message.get("body", b"")
+        last = not message.get("more_body", False)
         if self._chunked:
             piece = (b"%x\r\n%b\r\n" % (len(piece), piece) if piece else b"") + (b"0\r\n\r\n" if last else b"")
         self.ended = self.ended or last
@@ -52,8 +53,12 @@ class Exchange:
     def __init__(
         self, scope: Scope, body: RequestBody, send: Send, connection: AgentConnection, target: bytes, prefix: bytes
     ) -> None:
-        self._scope, self._body, self._send, self._connection = scope, body, send, connection
-        self._target, self._prefix = target, prefix
+        self._scope = scope
+        self._body = body
+        self._send = send
+        self._connection = connection
+        self._target = target
+        self._prefix = prefix
         self._answered = False
         self.fault: TransportFault | None = None
         self.complete = False
@@ -89,7 +94,8 @@ class Exchange:
         self._connection.close()
 
     async def _pass_answer(self) -> None:
-        connection, started = self._connection, False
+        connection = self._connection
+        started = False
         try:
             await connection.read_head(SILENCE_SECONDS)
             if connection.status == 401:

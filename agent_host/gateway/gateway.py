@@ -36,7 +36,9 @@ class AgentGateway:
     """The ASGI app of these paths."""
 
     def __init__(self, guard: AccessGuard, fleet: Fleet) -> None:
-        self._guard, self._fleet, self.connections = guard, fleet, AgentConnections()
+        self._guard = guard
+        self._fleet = fleet
+        self.connections = AgentConnections()
 
     def route(self) -> Route:
         return Route("/workspaces/{workspace_id}/api/{path:path}", self, methods=_METHODS)
@@ -55,7 +57,8 @@ class AgentGateway:
             caller.scope.check_workspace(workspace_id)
         user = speaking_user(caller, scope["headers"])
         agent = await self._fleet.running_agent(workspace_id)
-        body, begun = RequestBody(scope, receive), b""
+        body = RequestBody(scope, receive)
+        begun = b""
         if not body.ended:
             begun = await body.next_piece()
             agent = await self._fleet.running_agent(workspace_id)  # it may have been fenced meanwhile

@@ -37,7 +37,8 @@ class BodyLimit:
     ) -> None:
         """`held`: counts bytes in memory by caller. `is_streamed`: which requests pass their body on as it comes, so
         that it takes no memory here."""
-        self._app, self._is_streamed = app, is_streamed
+        self._app = app
+        self._is_streamed = is_streamed
         self._limits = BodyLimits(
             limit,
             held,

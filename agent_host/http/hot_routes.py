@@ -17,7 +17,8 @@ class HotRoutes:
 
     def __init__(self, app: ASGIApp, routes: list[Route]) -> None:
         """`routes`: may be filled later, while the app starts."""
-        self._app, self._routes = app, routes
+        self._app = app
+        self._routes = routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:

@@ -68,7 +68,8 @@ class JsonRoute(StrictRoute):
     """Of a body."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handle, limits = super().get_route_handler(), self.limits
+        handle = super().get_route_handler()
+        limits = self.limits
         if self.body_field is None:
             return handle
 

@@ -28,13 +28,17 @@ class RateBucket:
     __slots__ = ("_at", "_clock", "_per_second", "_size", "_tokens")
 
     def __init__(self, rate: Rate, clock: Clock) -> None:
-        self._clock, self._per_second, self._size = clock, rate.per_minute / 60, float(rate.burst)
-        self._tokens, self._at = self._size, clock.monotonic()
+        self._clock = clock
+        self._per_second = rate.per_minute / 60
+        self._size = float(rate.burst)
+        self._tokens = self._size
+        self._at = clock.monotonic()
 
     def take(self) -> None:
         """Take a token. Raises RateLimited if there is none."""
         now = self._clock.monotonic()
-        self._tokens, self._at = min(self._size, self._tokens + (now - self._at) * self._per_second), now
+        self._tokens = min(self._size, self._tokens + (now - self._at) * self._per_second)
+        self._at = now
         if self._tokens < 1:
             wait = (1 - self._tokens) / self._per_second
             raise RateLimited(f"your rule allows {self._per_second * 60:g} envelopes a minute", retry_after=wait)
@@ -59,7 +63,8 @@ class Agent:
     )
 
     def __init__(self, row: AgentRow, clock: Clock) -> None:
-        self.agent_id, self.registered_at = row.agent_id, row.registered_at
+        self.agent_id = row.agent_id
+        self.registered_at = row.registered_at
         self.passport = Passport.model_validate_json(row.passport)
         self.resume = Resume.model_validate_json(row.resume)
         self.key = ""

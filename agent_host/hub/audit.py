@@ -18,7 +18,8 @@ class HubAudit:
     """Records what happened, and tells those who listen."""
 
     def __init__(self, store: HubStore, clock: Clock) -> None:
-        self._store, self._clock = store, clock
+        self._store = store
+        self._clock = clock
         self._listeners: list[Listener] = []
 
     def record(self, kind: str, *, agent_id: str | None = None, session_id: str | None = None, **detail: Any) -> None:

@@ -12,7 +12,8 @@ class Deadlines:
     """Calls back with the ids of what is due, sessions or tasks. One may have several times; the earliest is enough."""
 
     def __init__(self, clock: Clock, on_due: Callable[[str], None]) -> None:
-        self._clock, self._on_due = clock, on_due
+        self._clock = clock
+        self._on_due = on_due
         self._heap: list[tuple[int, str]] = []
         self._timer: ScheduledCall | None = None
         self._timer_at = 0

@@ -13,7 +13,8 @@ class EnvelopeIds:
     def __init__(self, clock: Clock, newest: str = "") -> None:
         """`newest`: the highest id that was given before; empty: none."""
         self._clock = clock
-        self.step, self.slot = 1, 0
+        self.step = 1
+        self.slot = 0
         """Ids are `slot` more than a multiple of `step`. Hubs that share a database have slots of their own."""
         self._last = int(newest.removeprefix(_PREFIX), 16) if newest else 0
 

@@ -37,8 +37,14 @@ class Leases:
         sharing: Sharing | None,
     ) -> None:
         """`sharing`: if other hubs have the same store."""
-        self._store, self._clock, self._limits, self._sharing = store, clock, limits, sharing
-        self._agents, self._delivery, self._table, self._tasks = agents, delivery, table, tasks
+        self._store = store
+        self._clock = clock
+        self._limits = limits
+        self._sharing = sharing
+        self._agents = agents
+        self._delivery = delivery
+        self._table = table
+        self._tasks = tasks
         self._recounting: set[str] = set()
         self.on_leased: Callable[[], None] = _ignore
         """Called when this hub begins to deliver to an agent."""
@@ -67,7 +73,8 @@ class Leases:
             if missing:  # one that was being read before may be as of then
                 self._table.replace_cursors(agent, await self._sharing.cursors(agent.agent_id))
             self.on_leased()
-            agent.fence, agent.is_elsewhere = lease.fence, False
+            agent.fence = lease.fence
+            agent.is_elsewhere = False
             if agent.rule.inbox.max_pending is not None:
                 await self._delivery.inboxes.recount(agent, self._limits.page)
                 self._delivery.inboxes.trim(self._delivery.inboxes.of(agent))
@@ -80,9 +87,11 @@ class Leases:
         agent.is_elsewhere = is_held
         if not agent.fence:
             return
-        endpoint, key = self._delivery.endpoint(agent), agent.key
+        endpoint = self._delivery.endpoint(agent)
+        key = agent.key
         self._delivery.detach(agent)
-        agent.fence, agent.key = 0, ""
+        agent.fence = 0
+        agent.key = ""
         if endpoint is not None and is_held:
             endpoint.release(agent_id)
         elif endpoint is not None:  # this hub gave no sign of life for a while, and nobody has come for the agent
@@ -102,7 +111,8 @@ class Leases:
         """Let another hub deliver to an agent, whose link has ended."""
         if agent.fence:
             self._delivery.inboxes.save_all()
-            row, agent.fence = LeaseEnd(agent.agent_id, agent.fence), 0
+            row = LeaseEnd(agent.agent_id, agent.fence)
+            agent.fence = 0
             self._write_end(agent, row)
 
     def _write_end(self, agent: Agent, row: LeaseEnd) -> None:

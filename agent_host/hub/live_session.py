@@ -41,7 +41,8 @@ class Post:
     __slots__ = ("also", "displaces", "dropped", "envelope", "on_posted", "recipients", "size", "submission")
 
     def __init__(self, envelope: Envelope, on_posted: OnPosted | None, also: Sequence[Row] = ()) -> None:
-        self.envelope, self.also = envelope, also
+        self.envelope = envelope
+        self.also = also
         """`also`: rows that are written with it or not at all."""
         self.on_posted: list[OnPosted] | None = [on_posted] if on_posted is not None else []
         """None once they were called."""
@@ -64,7 +65,8 @@ class Post:
 
     def finish(self, result: str | NetworkError) -> None:
         """Tell those who wait."""
-        waiting, self.on_posted = self.on_posted or (), None
+        waiting = self.on_posted or ()
+        self.on_posted = None
         for call in waiting:
             call(result)
 
@@ -93,7 +95,9 @@ class LiveSession:
     )  # fmt: skip
 
     def __init__(self, session_type: SessionType[Any], folded: FoldedSession, fired: set[str]) -> None:
-        self.session_id, self.type, self.folded = folded.info.session_id, session_type, folded
+        self.session_id = folded.info.session_id
+        self.type = session_type
+        self.folded = folded
         self.committed = folded.sequence
         """The last sequence that is durable."""
         self.known = folded.sequence

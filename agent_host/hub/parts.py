@@ -37,9 +37,13 @@ class HubParts:
         sharing: Sharing | None = None,
     ) -> None:
         """`sharing`: if other hubs have the same store."""
-        self.store, self.clock, self.limits = store, clock, limits
-        self.owned_tasks, self.agents = OwnedTasks(), Agents()
-        self.quota, self.audit = ByteQuota(clock), HubAudit(store, clock)
+        self.store = store
+        self.clock = clock
+        self.limits = limits
+        self.owned_tasks = OwnedTasks()
+        self.agents = Agents()
+        self.quota = ByteQuota(clock)
+        self.audit = HubAudit(store, clock)
         self.delivery = Delivery(store, clock, limits, self.audit, self.owned_tasks)
         self.receipts = Receipts(store, clock, limits, self.delivery, self.audit, self.owned_tasks)
         self.table = SessionTable(store, self.agents, self.delivery, self.owned_tasks, types)

@@ -29,7 +29,9 @@ class Queries:
     """Reads for agents (by their ids) and operators (None)."""
 
     def __init__(self, store: HubStore, table: SessionTable, limits: HubLimits) -> None:
-        self._store, self._table, self._limits = store, table, limits
+        self._store = store
+        self._table = table
+        self._limits = limits
 
     async def info(self, readers: Collection[str] | None, session_id: str) -> SessionInfo:
         """A session. Raises NotFoundError, and AccessDeniedError if none of the readers takes part."""

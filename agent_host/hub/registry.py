@@ -83,9 +83,17 @@ class Registry:
         sharing: Sharing | None,
     ) -> None:
         """`sharing`: if other hubs have the same store."""
-        self._store, self._clock, self._limits, self._sharing = store, clock, limits, sharing
-        self._agents, self._delivery, self._leases = agents, delivery, leases
-        self._table, self._lifecycle, self._audit, self._tasks = table, lifecycle, audit, tasks
+        self._store = store
+        self._clock = clock
+        self._limits = limits
+        self._sharing = sharing
+        self._agents = agents
+        self._delivery = delivery
+        self._leases = leases
+        self._table = table
+        self._lifecycle = lifecycle
+        self._audit = audit
+        self._tasks = tasks
         self._leaving: set[str] = set()
         """Ids of agents that are being removed from the database: what is written of them now would stay there."""
 
@@ -116,7 +124,8 @@ class Registry:
             if connected is not None and connected is not endpoint and not proven:
                 raise connected_elsewhere(agent)
             await self._leases.take(agent, key, supersede=supersede)
-            agent.passport, agent.resume = passport, resume
+            agent.passport = passport
+            agent.resume = resume
             await self.set_rule(agent, rule)
             self._audit.record("agent_resumed", agent_id=agent.agent_id, name=agent.name)
         agent.key = key

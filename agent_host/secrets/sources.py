@@ -61,7 +61,9 @@ class Secrets:
         clock: Clock,
         command_seconds: float = COMMAND_SECONDS,
     ) -> None:
-        self._store, self._sources, self._clock = store, sources, clock
+        self._store = store
+        self._sources = sources
+        self._clock = clock
         self._command_seconds = command_seconds
         self._printed = KeptSecrets(clock)
         self._lines = Seldom(now=clock.monotonic)

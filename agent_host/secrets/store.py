@@ -9,7 +9,8 @@ from pathlib import Path
 
 from ..errors import InvalidRequest, NotFound
 
-MIN_CHARACTERS, MAX_CHARACTERS = 8, 8192
+MIN_CHARACTERS = 8
+MAX_CHARACTERS = 8192
 """Of a secret. What is shorter cannot be taken out of answers without taking out ordinary words as well."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
@@ -53,7 +54,8 @@ class SecretStore:
         """Store a checked secret. Returns whether it is new. A crash leaves the old one, or the new one."""
         path = self._path(name)
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        is_new, new = not path.exists(), path.with_name(f".{name}.new")
+        is_new = not path.exists()
+        new = path.with_name(f".{name}.new")
         new.unlink(missing_ok=True)
         with open(
             os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600), "w", encoding="utf-8"

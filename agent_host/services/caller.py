@@ -20,7 +20,8 @@ from .errors import ServiceFailed
 from .headers import RawHeaders, answer_headers, request_headers
 from .redaction import StreamRedactor
 
-MAX_SENT, MAX_ANSWERED = 32 * 1024 * 1024, 64 * 1024 * 1024
+MAX_SENT = 32 * 1024 * 1024
+MAX_ANSWERED = 64 * 1024 * 1024
 """Bytes of a body in each direction."""
 _NO_BODY = frozenset((204, 205, 304))
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
@@ -61,7 +62,8 @@ class ServiceRequest:
 
     def head(self, applied: Applied) -> bytes:
         """Return the head of the request to the service."""
-        base, query = self.service.base_url, b"&".join(filter(None, (self.query, applied.query)))
+        base = self.service.base_url
+        query = b"&".join(filter(None, (self.query, applied.query)))
         target = self.service.base_path.encode("ascii") + self.path + (b"?" + query if query else b"")
         own = [(b"host", base.authority.encode("ascii")), (b"connection", b"close"), (b"accept-encoding", b"identity")]
         if self.is_chunked:
@@ -78,14 +80,17 @@ class ServiceAnswer:
     """An answer without the secret."""
 
     def __init__(self, request: ServiceRequest, applied: Applied, exchange: HttpExchange) -> None:
-        self._request, self._applied, self._exchange = request, applied, exchange
+        self._request = request
+        self._applied = applied
+        self._exchange = exchange
         self.status = exchange.status
         self.received = 0
         """Bytes of the body so far."""
 
     def headers(self) -> RawHeaders:
         """Return the headers to pass on. Raises ServiceFailed for a redirect to elsewhere, and for an encoded body."""
-        given, redact = dict(self._exchange.headers), self._applied.hidden.redact
+        given = dict(self._exchange.headers)
+        redact = self._applied.hidden.redact
         is_encoded = given.get("content-encoding", "").strip().lower() not in _UNENCODED
         if is_encoded or given.get("transfer-encoding", "chunked").strip().lower() != "chunked":
             text = f"{self._request.service.name} has encoded its answer, although that was not asked for"
@@ -129,7 +134,8 @@ class ServiceCaller:
     """Makes calls."""
 
     def __init__(self, connector: ServiceConnector, credentials: Credentials) -> None:
-        self._connector, self._credentials = connector, credentials
+        self._connector = connector
+        self._credentials = credentials
 
     async def apply(self, service: Service) -> Applied:
         """Return the credential of a service. Raises SecretUnavailable and ServiceFailed."""
@@ -158,12 +164,14 @@ class ServiceCaller:
 
 
 async def _send_body(request: ServiceRequest, stream: ByteStream, receive: Receive) -> None:
-    sent, more = 0, True
+    sent = 0
+    more = True
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise CallerGone
-        piece, more = message.get("body", b""), message.get("more_body", False)
+        piece = message.get("body", b"")
+        more = message.get("more_body", False)
         sent += len(piece)
         if sent > MAX_SENT:
             raise body_too_large()

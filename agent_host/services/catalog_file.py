@@ -177,7 +177,8 @@ def _credential(entry: _CredentialEntry) -> Credential:
     if entry.query is not None:
         return QueryCredential(entry.secret, entry.query)
     if entry.oauth is not None:
-        scope, in_body = " ".join(entry.oauth.scopes) or None, entry.oauth.client_auth == "body"
+        scope = " ".join(entry.oauth.scopes) or None
+        in_body = entry.oauth.client_auth == "body"
         token_url = parse_url(entry.oauth.token_url)
         return OAuthCredential(entry.secret, token_url, entry.oauth.client_id, scope, in_body)
     return BasicCredential(entry.secret, entry.basic or "")

@@ -29,7 +29,8 @@ class Credentials:
     """Applies credentials."""
 
     def __init__(self, secrets: Secrets, tokens: OAuthTokens) -> None:
-        self._secrets, self._tokens = secrets, tokens
+        self._secrets = secrets
+        self._tokens = tokens
 
     async def apply(self, service: Service) -> Applied:
         """Return what to add to a request of the service. Raises SecretUnavailable, and ServiceFailed without a

@@ -88,7 +88,10 @@ class _Call:
     """One call. When the agent disconnects, the call ends."""
 
     def __init__(self, endpoint: ServiceEndpoint, scope: Scope, caller: HostCaller, request: ServiceRequest) -> None:
-        self._endpoint, self._scope, self._caller, self._request = endpoint, scope, caller, request
+        self._endpoint = endpoint
+        self._scope = scope
+        self._caller = caller
+        self._request = request
         self._began = endpoint.clock.monotonic()
         self._started = False
         self._answer: ServiceAnswer | None = None
@@ -115,7 +118,8 @@ class _Call:
         abort_connection(self._scope)  # so that a part is not taken for the whole
 
     async def _exchange(self, applied: Applied, receive: Receive, send: Send) -> None:
-        caller, failure = self._endpoint.caller, None
+        caller = self._endpoint.caller
+        failure = None
         async with caller.open(self._request.service) as stream:
             self._answer = answer = await caller.send(self._request, applied, stream, receive)
             headers = answer.headers()
@@ -137,7 +141,8 @@ class _Call:
         await send({"type": "http.response.body", "body": b""})
 
     def _log(self, applied: Applied, error: RequestError | None) -> None:
-        request, answer = self._request, self._answer
+        request = self._request
+        answer = self._answer
         status = answer.status if answer is not None else None
         code = error.code if error is not None else None
         end = code or (status and f"{status // 100}xx")

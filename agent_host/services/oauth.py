@@ -19,7 +19,8 @@ from .errors import ServiceFailed
 _LIMITS = JsonLimits(max_bytes=64 * 1024)
 TOKEN_SECONDS = 30.0
 """Longest time until there is a token."""
-_DEFAULT_SECONDS, _LONGEST_SECONDS = 300.0, 86_400.0
+_DEFAULT_SECONDS = 300.0
+_LONGEST_SECONDS = 86_400.0
 """Seconds that a token is used whose life is not said, and at most."""
 _MARGIN = 30.0
 """Seconds before its end at which a token is replaced."""
@@ -31,7 +32,9 @@ class OAuthTokens:
     """The tokens of all services. One request for a token runs at a time for each."""
 
     def __init__(self, connector: ServiceConnector, clock: Clock, seconds: float = TOKEN_SECONDS) -> None:
-        self._connector, self._clock, self._seconds = connector, clock, seconds
+        self._connector = connector
+        self._clock = clock
+        self._seconds = seconds
         self._tokens = KeptSecrets(clock)
         self._given: dict[str, dict[str, float]] = {}
         """The tokens of each service, the oldest first, and until when each is valid (monotonic time)."""

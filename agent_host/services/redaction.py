@@ -97,7 +97,8 @@ class Redactor:
 
     def redact(self, data: bytes) -> bytes:
         """Return the data without the secrets."""
-        done, at = bytearray(), 0
+        done = bytearray()
+        at = 0
         for start, end in self._find(data):
             done += data[at:start] + MARK
             at = end
@@ -107,7 +108,8 @@ class Redactor:
         """Return the data without the secrets as far as that is certain, and the rest, in which one may have begun."""
         if self._pattern is None:
             return data, b""
-        done, at = bytearray(), 0
+        done = bytearray()
+        at = 0
         held_from = self._held_from(data)
         for start, found_end in self._find(data):
             if start >= held_from:
@@ -177,7 +179,8 @@ class StreamRedactor:
         """Return the rest, at the end of the stream."""
         rest = b""
         for at, part in enumerate(self._parts):
-            rest, self._held[at] = part.redact(self._held[at] + rest), b""
+            rest = part.redact(self._held[at] + rest)
+            self._held[at] = b""
         return rest
 
 
@@ -267,7 +270,8 @@ def _character(character: str) -> Options:
 
 
 def _character_forms(character: str) -> Iterable[bytes]:
-    encoded, code = character.encode("utf-8"), ord(character)
+    encoded = character.encode("utf-8")
+    code = ord(character)
     percent = b"".join(b"%%%02x" % byte for byte in encoded)
     units = character.encode("utf-16-be")
     escaped = b"".join(b"\\u%02x%02x" % (units[at], units[at + 1]) for at in range(0, len(units), 2))

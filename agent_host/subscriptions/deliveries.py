@@ -36,7 +36,8 @@ LEASE_MS = 20_000
 """For how long a delivery is under way. An agent takes messages before it works on them, so this is long."""
 BUSY_MS = 10_000
 """After this time an agent that took nothing is asked again."""
-INTERVAL_MS, BURST = 60_000, 10
+INTERVAL_MS = 60_000
+BURST = 10
 """A session gets so many deliveries at once, and then one in this time."""
 _PAUSES = Backoff(first=2.0, most=300.0)
 _MOST_AHEAD_MS = LEASE_MS + round(_PAUSES.most * 1000)

@@ -56,7 +56,9 @@ class Subscriptions:
     """Subscribes sessions of agents to topics, and hands over what is published to them."""
 
     def __init__(self, database: HostDatabase, writer: BatchWriter, clock: Clock) -> None:
-        self._database, self._writer, self._clock = database, writer, clock
+        self._database = database
+        self._writer = writer
+        self._clock = clock
         self._questions: dict[str, _Question] = {}
         """By agent. A newer question of an agent ends the one before."""
         self._closed = False
@@ -136,7 +138,9 @@ class Subscriptions:
                 del self._questions[member.name]
 
     async def _look(self, member: TeamMember, asked: Receive, question: _Question) -> list[TopicDelivery]:
-        agent, team, busy = member.name, member.team, asked.busy_sessions
+        agent = member.name
+        team = member.team
+        busy = asked.busy_sessions
         now = self._clock.now_ms()
         seen = await self._database.run(lambda connection: look(connection, agent, team, busy, now))
         question.topics = seen.topics

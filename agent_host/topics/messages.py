@@ -129,12 +129,14 @@ def _trim(connection: Connection, topic: Row[Any], limits: TopicLimits) -> None:
         return
     table = topic_messages
     mine = (table.c.team == topic.team) & (table.c.topic == topic.name)
-    oldest, left = topic.oldest, topic.bytes
+    oldest = topic.oldest
+    left = topic.bytes
     found = select(table.c.seq, table.c.size).where(mine).order_by(table.c.seq).limit(_TRIMMED_AT_ONCE)
     for seq, size in connection.execute(found).all():
         if seq == topic.newest or (topic.newest - oldest < limits.messages and left <= most):
             break
-        oldest, left = seq + 1, left - size
+        oldest = seq + 1
+        left = left - size
     connection.execute(delete(table).where(mine & (table.c.seq < oldest)))
     this = (topics.c.team == topic.team) & (topics.c.name == topic.name)
     connection.execute(update(topics).where(this).values(oldest=oldest, bytes=left))
@@ -193,5 +195,6 @@ def messages_after(team: str, name: str, after: int) -> Select[Any]:
 
 def render_message(row: Row[Any]) -> bytes:
     """Return a TopicMessage as JSON, with the data as they are stored."""
-    head, tail = to_json({"id": row.id, "seq": row.seq})[:-1], to_json({"by": row.by, "at": row.at})[1:]
+    head = to_json({"id": row.id, "seq": row.seq})[:-1]
+    tail = to_json({"by": row.by, "at": row.at})[1:]
     return b'%b,"data":%b,"cause":%b,%b' % (head, row.data.encode(), row.cause.encode(), tail)

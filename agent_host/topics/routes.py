@@ -60,7 +60,8 @@ async def read(
     limit: Annotated[int, Query(ge=1, le=1000, description="How many messages")] = 100,
 ) -> Response:
     """List stored messages, the oldest first, or stream those after the last one that came."""
-    topics, checked = _topics(request), check_name(name)
+    topics = _topics(request)
+    checked = check_name(name)
     if "text/event-stream" in accept:
         position = after if last_event_id is None else parse_event_id(last_event_id)
         client = Client(member.name, may_watch(request, member), pusher(request.scope))

@@ -29,7 +29,10 @@ class Topics:
         memory: FeedMemory | None = None,
     ) -> None:
         """`memory`: what watchers of topics share with others of the host."""
-        self._database, self._writer, self._clock, self._limits = database, writer, clock, limits
+        self._database = database
+        self._writer = writer
+        self._clock = clock
+        self._limits = limits
         self._watchers = Watchers(memory)
         self.on_published: Callable[[str, str], None] = _ignore
         """Called with the team and the topic of a message that is on disk."""

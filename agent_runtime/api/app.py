@@ -43,7 +43,8 @@ def create_app(state: AppState, clock: Clock) -> FastAPI:
         redirect_slashes=False,
         telemetry=NO_TELEMETRY,
     )
-    app.state.app_state, app.state.clock = state, clock
+    app.state.app_state = state
+    app.state.clock = clock
     for path, route in chat.FAST_ROUTES.items():
         app.router.routes.append(Route(path, _FastRoute(route), methods=["POST"], include_in_schema=False))
     add_routers(app, *(routes.router for routes in (status, tasks, chat, turns, sessions, permissions, workspace)))

@@ -63,7 +63,8 @@ async def read_body(request: Request, shape: type[M]) -> M:
 async def read_chat_body(request: Request, shape: Callable[[Any], type[M]]) -> M:
     """Parse the JSON body of a chat request, of whose `messages` only the last one is kept. Raises InvalidRequest and
     BodyRefused."""
-    reader, received = LastMessageReader(MESSAGE_BYTES), 0
+    reader = LastMessageReader(MESSAGE_BYTES)
+    received = 0
     try:
         async for piece in request.stream():
             received += len(piece)

@@ -77,7 +77,9 @@ class LastMessageReader:
         return len(self.body) - before
 
     def _read_short(self) -> None:
-        piece, self.body, self._short = bytes(self.body), bytearray(), False
+        piece = bytes(self.body)
+        self.body = bytearray()
+        self._short = False
         self._read(piece)
 
     def _read(self, piece: bytes) -> None:
@@ -113,7 +115,8 @@ class LastMessageReader:
         """Return where the current string ends in the piece, or the piece itself."""
         while at < len(piece):
             if self._escaped:
-                self._escaped, at = False, at + 1
+                self._escaped = False
+                at = at + 1
                 continue
             found = _IN_STRING.search(piece, at)
             if found is None:

@@ -23,7 +23,8 @@ def render_metrics(status: AgentStatus, *, ready: bool) -> bytes:
 
 class _StatusCollector(Collector):
     def __init__(self, status: AgentStatus, *, ready: bool) -> None:
-        self._status, self._ready = status, ready
+        self._status = status
+        self._ready = ready
 
     def collect(self) -> Iterable[Metric]:
         status = self._status

@@ -14,7 +14,8 @@ MAX_NODES = 200_000
 """Most brackets and commas of one message. The cost of parsing depends on them rather than on the bytes. A list of as
 many tools as are kept, with fifteen parameters each, has a third of that."""
 JSON_LIMITS = JsonLimits(MESSAGE_LIMIT, MAX_NODES, max_depth=200)
-BURST, RATE = 4000.0, 1000.0
+BURST = 4000.0
+RATE = 1000.0
 """Units that may come at once, and units each second afterwards. A message costs one unit, and one for each 4 KiB."""
 UNIT = 4096
 MAX_NOISE_LINES = 100
@@ -39,11 +40,15 @@ class MessageRateLimiter:
     def __init__(
         self, now: Callable[[], float] | None = None, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
     ) -> None:
-        self._now, self._sleep = now or asyncio.get_running_loop().time, sleep
-        self._left, self._at = BURST, self._now()
+        self._now = now or asyncio.get_running_loop().time
+        self._sleep = sleep
+        self._left = BURST
+        self._at = self._now()
         self._noise = 0
-        self._requests, self._asked_at = float(MAX_REQUESTS), self._at
-        self._streams, self._opened_at = float(MAX_STREAMS), self._at
+        self._requests = float(MAX_REQUESTS)
+        self._asked_at = self._at
+        self._streams = float(MAX_STREAMS)
+        self._opened_at = self._at
 
     async def throttle(self, size: int) -> None:
         """Count a message of `size` bytes, and wait if the server is too fast."""

@@ -170,7 +170,8 @@ def fields_of(step: Step) -> ProviderFields | None:
     own = [kept if kept and kept["model"] == models[-1] else {} for kept in carriers]
     none: dict[str, Any] = {}
     message = next((kept for kept in own if "message" in kept or "reasoning" in kept), none)
-    member, members = message.get("reasoning"), message.get("message")
+    member = message.get("reasoning")
+    members = message.get("message")
     ids = {
         call.id: kept["id"] for call, kept in zip(step.calls, own[1:], strict=True) if isinstance(kept.get("id"), str)
     }
@@ -187,7 +188,8 @@ def steps_of(parts: Sequence[dict[str, Any]], reply_id: str = "") -> Iterator[St
     """Yield the steps of a recorded assistant message, without interrupted model calls that were repeated.
 
     With `reply_id`, the id of the message, its calls that a person has approved are marked as such."""
-    step, shown = Step(), approvals_shown(parts) if reply_id else {}
+    step = Step()
+    shown = approvals_shown(parts) if reply_id else {}
     for part in parts:
         kind: str = part["type"]
         if kind == "step-start":

@@ -98,7 +98,8 @@ def _shares(sizes: Sequence[tuple[str, int]]) -> list[int]:
     shares: list[int] = []
     for source, size in reversed(sizes):
         if source == "operator":
-            left, kept = left + kept, 0
+            left = left + kept
+            kept = 0
         shares.append(min(size, left))
         left -= shares[-1]
     return shares[::-1]

@@ -63,7 +63,8 @@ class View:
             self._messages.append(serialize_summary(marker.summary, marker.skills))
         self._agent = (marker.spoken_to if marker is not None else "") or agent
         """The agent that was addressed last."""
-        self._turn, self._step = "", 0
+        self._turn = ""
+        self._step = 0
         self._shortened = {(one.message_id, one.call_id): one.kept for one in marker.shortened} if marker else {}
         self.fields: dict[int, ProviderFields] = {}
         """What providers gave with messages, by their index."""
@@ -168,8 +169,10 @@ class View:
     ) -> None:
         """Add a user message with its notes. If it is for another agent than the one before, a note says so."""
         self.cut_points.append(CutPoint(len(self._messages), message_id, 0, self._agent))
-        was, self._agent = self._agent, agent or self._agent
-        self._turn, self._step = message_id, 0
+        was = self._agent
+        self._agent = agent or self._agent
+        self._turn = message_id
+        self._step = 0
         if was != self._agent:
             notes = (*notes, Note("agent", AGENT_SWITCH_TEXT.format(was=was, now=self._agent)))
         self._add([serialize_user_message(parts, notes)])

@@ -39,11 +39,13 @@ class HubActions:
     """Implements ports.HubAccess."""
 
     def __init__(self, member: HubMember, origins: Origins) -> None:
-        self._member, self._origins = member, origins
+        self._member = member
+        self._origins = origins
 
     async def peers(self, *, capability: str | None, text: str | None, limit: int) -> list[dict[str, Any]]:
         with _refusals_as_failures():
-            hub, own = self._member.hub, self._member.client.agent_id
+            hub = self._member.hub
+            own = self._member.client.agent_id
             found: list[dict[str, Any]] = []
             after = ""
             # A page may be short because its agents say much.
@@ -56,7 +58,8 @@ class HubActions:
 
     async def delegate(self, caller: HubCaller, agent: str, text: str, seconds: float) -> dict[str, Any]:
         with _refusals_as_failures():
-            client, session = self._member.client, None
+            client = self._member.client
+            session = None
             try:
                 async with asyncio.timeout(seconds):
                     session = await self._open(
@@ -81,7 +84,8 @@ class HubActions:
         hand_over_to: str | None,
     ) -> dict[str, Any]:
         with _refusals_as_failures():
-            client, origin = self._member.client, self._origins.of(caller)
+            client = self._member.client
+            origin = self._origins.of(caller)
             session_id = session or (origin.session_id if origin is not None else None)
             if session_id is None:
                 raise ToolFailure(
@@ -115,7 +119,8 @@ class HubActions:
     async def read_session(self, session: str, after: int, limit: int) -> dict[str, Any]:
         with _refusals_as_failures():
             client = self._member.client
-            info, names = await client.session_info(session), await client.session(session).names()
+            info = await client.session_info(session)
+            names = await client.session(session).names()
             page, following = await client.read_log(session, after, limit)
             texts = [
                 {"number": one.sequence, "from": names.get(one.sender_id, one.sender_id), "text": render(one)}
@@ -145,7 +150,8 @@ class HubActions:
 
 
 def _peer(found: dict[str, Any]) -> dict[str, Any]:
-    passport, resume = found["passport"], found["resume"]
+    passport = found["passport"]
+    resume = found["resume"]
     return {
         "name": passport["name"],
         "kind": passport["kind"],

@@ -26,7 +26,9 @@ Handle = Callable[[AgentClient, Envelope], Awaitable[TurnOutcome | None]]
 Card = Callable[[], tuple[Passport, Resume]]
 """Makes what the agent registers with. It reads files, so it is called in a thread."""
 _PAUSES = Backoff(0.2, 10.0, jitter=0.5)
-_MOST_SKILLS, _MOST_NAME, _MOST_TEXT = 200, 200, 2000
+_MOST_SKILLS = 200
+_MOST_NAME = 200
+_MOST_TEXT = 2000
 
 
 def hub_card(name: str, role: str, model: str, skills: Sequence[tuple[str, str]]) -> tuple[Passport, Resume]:

@@ -52,7 +52,9 @@ class HubTurns:
 
     def __init__(self, services: LoopServices, chats: ChatService, origins: Origins) -> None:
         """`origins`: learns which envelopes are answered now."""
-        self._services, self._chats, self._origins = services, chats, origins
+        self._services = services
+        self._chats = chats
+        self._origins = origins
 
     async def handle(self, client: AgentClient, envelope: Envelope) -> TurnOutcome | None:
         """Handle an envelope, and return how its turn ended; None if it asks for none. What is raised brings the

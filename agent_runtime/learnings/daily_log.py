@@ -50,7 +50,8 @@ TIDY_SECONDS = 3600.0
 """Seconds between two checks whether a new day has begun."""
 CLOSE_SECONDS = 5.0
 """Seconds that `close` waits for the last write."""
-MAX_TEXT_LENGTH, MAX_NAME_LENGTH = 160, 64
+MAX_TEXT_LENGTH = 160
+MAX_NAME_LENGTH = 64
 """Characters of a text and of a name that a line shows."""
 MAX_INSPECTED = 2000
 """Characters of a text that are searched for secrets: more than a line shows, since many may be blank."""
@@ -77,13 +78,19 @@ class DailyLogWriter:
     ) -> None:
         """`days` is how long a day's file is kept; 0 writes no log and deletes nothing. `require_space` raises
         ToolFailure if there is no space. `redactor` removes secrets from the lines."""
-        self._home, self._clock, self._locks, self._require_space = home, clock, locks, require_space
-        self._days, self._redactor, self._pause = days, redactor or Redactor(), pause
+        self._home = home
+        self._clock = clock
+        self._locks = locks
+        self._require_space = require_space
+        self._days = days
+        self._redactor = redactor or Redactor()
+        self._pause = pause
         self._waiting: deque[tuple[int, DailyLogEntry]] = deque()
         self._lost = 0
         self._reserved: dict[Path, int] = {}
         """Folder -> bytes that are reserved there and not written yet; only the folders written to last."""
-        self._has_entries, self._closing = asyncio.Event(), asyncio.Event()
+        self._has_entries = asyncio.Event()
+        self._closing = asyncio.Event()
         self._tidied_on: date | None = None
         self._last_error: str | None = None
         self._task: asyncio.Task[None] | None = None

@@ -71,7 +71,8 @@ def to_entry(note: FailureNote | CorrectionNote, redactor: Redactor) -> NoteEntr
 
 def _failure_entry(note: FailureNote, redactor: Redactor) -> NoteEntry:
     clean = redactor.redact_note(note.text)
-    user, tool = principal_label(note.principal), one_line(note.tool, 64)
+    user = principal_label(note.principal)
+    tool = one_line(note.tool, 64)
     title = note_key("e", user, tool, note.kind, comparable_text(clean))
     text = code_span(one_line(clean, MAX_ERROR_LENGTH) or "no text")
     return NoteEntry(title, {"tool": tool, "error": note.kind, "user": user, "text": text})
@@ -82,7 +83,8 @@ def _correction_entry(given: Correction, redactor: Redactor) -> NoteEntry:
         line = one_line(redactor.redact_note(truncate_middle(text)), limit)
         return code_span(line) if line else ""
 
-    text, user = clean(given.text, MAX_CORRECTION_LENGTH), principal_label(given.principal)
+    text = clean(given.text, MAX_CORRECTION_LENGTH)
+    user = principal_label(given.principal)
     fields = {
         "from": given.source,
         "user": user,

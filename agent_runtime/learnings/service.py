@@ -99,9 +99,13 @@ class LearningService:
         def queue(name: str, head: str) -> _NotesQueue:
             return _NotesQueue(SafePath(workspace, workspace / FOLDER / name, f"{FOLDER}/{name}"), head)
 
-        self._errors, self._corrections = queue("errors.md", ERRORS_HEAD), queue("corrections.md", CORRECTIONS_HEAD)
-        self._clock, self._redactor, self._pause = clock, redactor or Redactor(), pause
-        self._has_notes, self._urgent = asyncio.Event(), asyncio.Event()
+        self._errors = queue("errors.md", ERRORS_HEAD)
+        self._corrections = queue("corrections.md", CORRECTIONS_HEAD)
+        self._clock = clock
+        self._redactor = redactor or Redactor()
+        self._pause = pause
+        self._has_notes = asyncio.Event()
+        self._urgent = asyncio.Event()
         self._closing = False
         self._files = (_ReadFile(NotesFile()), _ReadFile(NotesFile()))
         self._authors = authors
@@ -144,7 +148,8 @@ class LearningService:
     def render_section(self, principal: str) -> str:
         """Return the prompt's section for a principal; empty if there are no notes. Reads changed files."""
         if (read := (self._read(self._corrections), self._read(self._errors))) != self._files:
-            self._files, self._sections = read, {}
+            self._files = read
+            self._sections = {}
         if principal not in self._sections:
             if len(self._sections) >= MAX_SECTIONS:
                 self._sections.clear()
@@ -157,7 +162,8 @@ class LearningService:
 
     def _read(self, queue: _NotesQueue) -> _ReadFile:
         """Read a file if it has changed, and look who wrote it."""
-        content, path = _read_if_changed(queue), queue.safe_path.path
+        content = _read_if_changed(queue)
+        path = queue.safe_path.path
         if self._authors is None:
             return _ReadFile(content)
         if self._authors.is_unreviewed(path):
@@ -213,7 +219,8 @@ class LearningService:
         else:
             if queue.lost:
                 log.warning("too many learnings at once", file=queue.safe_path.shown, lost=queue.lost)
-            queue.last_error, queue.lost = None, 0
+            queue.last_error = None
+            queue.lost = 0
             _drop_written(queue, notes)
             _resolve_waiters(notes, None)
 
@@ -254,7 +261,8 @@ def _read_if_changed(queue: _NotesQueue) -> NotesFile:
                 queue.content = NotesFile.parse(_decode(data)) if len(data) <= MAX_FILE_BYTES else NotesFile()
                 queue.signature = signature
     except ToolFailure:
-        queue.content, queue.signature = NotesFile(), None
+        queue.content = NotesFile()
+        queue.signature = None
     return queue.content
 
 

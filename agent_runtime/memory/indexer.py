@@ -22,7 +22,8 @@ SEARCH_WAIT_SECONDS = 0.3
 """Seconds that a search waits for the index to be up to date."""
 SCAN_PAUSE = 0.3
 """Minimum seconds between two scans of files."""
-PAUSE_FACTOR, MAX_SCAN_PAUSE = 20, 10.0
+PAUSE_FACTOR = 20
+MAX_SCAN_PAUSE = 10.0
 """The pause after a scan is PAUSE_FACTOR times its duration, at most MAX_SCAN_PAUSE seconds."""
 IDLE_SECONDS = 15.0
 """Seconds without a write after which the server counts as idle."""
@@ -66,7 +67,8 @@ class _ScopeFiles:
     """Scans and indexes the files of one scope, with pauses."""
 
     def __init__(self, files: FileIndexer, clock: Clock) -> None:
-        self._files, self._clock = files, clock
+        self._files = files
+        self._clock = clock
         self._next = float("-inf")
         self.task = IndexerTask(self._update)
 
@@ -92,7 +94,10 @@ class Indexer:
     """Keeps files and sessions indexed. Call `start` once, and `close` in the end."""
 
     def __init__(self, database: Database, home: Home, clock: Clock, redactor: Redactor) -> None:
-        self._database, self._home, self._clock, self._redactor = database, home, clock, redactor
+        self._database = database
+        self._home = home
+        self._clock = clock
+        self._redactor = redactor
         self._session_indexer = SessionIndexer(database, redactor)
         self._session_task = IndexerTask(self._index_sessions)
         self._reached = -1

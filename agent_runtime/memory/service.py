@@ -84,7 +84,9 @@ class MemoryService:
     ) -> None:
         """`redactor` removes secrets from what is stored. With `embeddings` a search also finds texts that share no
         word with it."""
-        self._database, self._clock, self._max_facts = database, clock, max_facts
+        self._database = database
+        self._clock = clock
+        self._max_facts = max_facts
         self._redactor = redactor or Redactor()
         self._indexer = Indexer(database, home, clock, self._redactor)
         self._embeddings = embeddings
@@ -112,7 +114,8 @@ class MemoryService:
             raise ToolFailure(f"text: has more than {MAX_FACT_LENGTH} characters: save several facts", kind="invalid")
         labels = tuple(label for tag in tags if (label := clean(tag, self._redactor).replace("\n", " ")))
         draft = FactDraft(kept, principal, session_id, origin, labels[: facts.MAX_TAGS])
-        what, now = await asyncio.to_thread(draft.to_indexed), self._clock.now_ms()
+        what = await asyncio.to_thread(draft.to_indexed)
+        now = self._clock.now_ms()
         name, known = await self._database.write(
             lambda connection: facts.save_fact(connection, draft, what, now, self._max_facts), durable=True
         )

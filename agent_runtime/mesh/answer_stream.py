@@ -58,7 +58,9 @@ async def read_answer(reply: HttpResponse, reader: CompletionReader) -> AsyncIte
 async def read_refusal(reply: HttpResponse) -> bytes:
     """Return the body of a refusal, decompressed; of a long one the beginning. Raises TransportFault if the connection
     fails before its end."""
-    body, end, deadline = bytearray(), DocumentEnd(), None
+    body = bytearray()
+    end = DocumentEnd()
+    deadline = None
     while len(body) < MAX_REFUSAL_BYTES:
         if deadline is None and end.reached(body):
             deadline = asyncio.get_running_loop().time() + END_SECONDS
@@ -80,7 +82,8 @@ class _AnswerBody:
 
     def __init__(self, reply: HttpResponse, reader: CompletionReader) -> None:
         self.splitter = EventSplitter()
-        self._pieces, self._reader = reply.pieces, reader
+        self._pieces = reply.pieces
+        self._reader = reader
         self._decompressor = Decompressor(reply.headers.get("content-encoding", ""))
         self._progress = 0
         self.words: ModelError | None = None

@@ -24,7 +24,8 @@ COLD_AFTER_MISSES = 5
 """Consecutive steps without a cache hit after which a model counts as cold."""
 MAX_SESSIONS = 256
 """Maximum sessions that are watched."""
-_CONTENT, _TEXT = b'"content":"', b'"content":[{"type":"text","text":"'
+_CONTENT = b'"content":"'
+_TEXT = b'"content":[{"type":"text","text":"'
 _MARK = b',"cache_control":{"type":"ephemeral"}}]}'
 
 log = logger(__name__)
@@ -77,7 +78,8 @@ class CacheWatch:
         self._cached[model] += usage.cache_read
         if not watched:
             return
-        now, asked = self._clock.monotonic(), (model, session)
+        now = self._clock.monotonic()
+        asked = (model, session)
         before = self._prompts.pop(asked, None)
         self._prompts[asked] = (now, prompt)
         if len(self._prompts) > MAX_SESSIONS:

@@ -24,7 +24,8 @@ class CardPoster:
 
     def __init__(self, team: TeamRequests, read_card: Callable[[], Awaitable[PeerCard]]) -> None:
         """`read_card`: returns what the agent can do now."""
-        self._team, self._read_card = team, read_card
+        self._team = team
+        self._read_card = read_card
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -38,7 +39,8 @@ class CardPoster:
 
     async def _run(self) -> None:
         taken: PeerCard | None = None
-        failures, reported = 0, ""
+        failures = 0
+        reported = ""
         while True:
             try:
                 card = await self._read_card()
@@ -53,7 +55,9 @@ class CardPoster:
                     reported = str(error)
                 await asyncio.sleep(_BACKOFF.pause(failures))
                 continue
-            taken, failures, reported = card, 0, ""
+            taken = card
+            failures = 0
+            reported = ""
             await asyncio.sleep(CHECK_SECONDS)
 
     async def _post(self, card: PeerCard) -> None:

@@ -16,7 +16,8 @@ from ..ports import Clock, Fallback
 from .caching import CacheWatch
 from .model_list import MAX_LIST_BYTES, read_model_list
 
-HTTP_OK, REFUSED_STATUSES = 200, (401, 403)
+HTTP_OK = 200
+REFUSED_STATUSES = (401, 403)
 TOKEN_HINT = "set AGENT_MESH_TOKEN to one that `agent-host token ID` has made, or to the endpoint's own key"  # noqa: S105
 FRESH_SECONDS = 60.0
 RECHECK_SECONDS = 1.0
@@ -32,9 +33,11 @@ class ModelCatalog:
     def __init__(self, url: str, headers: dict[str, str], clock: Clock, *, complete: bool = False) -> None:
         """`complete`: the list has all models. The mesh's does; that of a plain endpoint may lack aliases and
         deployments."""
-        self._url, self._complete = url, complete
+        self._url = url
+        self._complete = complete
         self._http = HttpPool(url, headers, read_timeout=_TIMEOUT_SECONDS, connect_timeout=_TIMEOUT_SECONDS)
-        self._clock, self.cache_watch = clock, CacheWatch(clock)
+        self._clock = clock
+        self.cache_watch = CacheWatch(clock)
         self._cards: dict[str, ModelCard] = {}
         self.cards: Mapping[str, ModelCard] = MappingProxyType(self._cards)
         """All models by name, as of the last answer. Always the same mapping, which each answer changes."""
@@ -58,7 +61,8 @@ class ModelCatalog:
 
     def fallback_in(self, headers: Mapping[str, str]) -> Fallback | None:
         """Return which model of the list has answered in place of another, as the headers of its answer say."""
-        model, reason = headers.get("x-model"), headers.get("x-fallback-reason")
+        model = headers.get("x-model")
+        reason = headers.get("x-fallback-reason")
         return Fallback(model, reason) if model in self._cards and reason else None
 
     async def refresh(self) -> None:
@@ -133,7 +137,8 @@ class ModelCatalog:
     async def _fetch(self) -> None:
         try:
             async with asyncio.timeout(_TIMEOUT_SECONDS), self._http.request("GET", "/models") as reply:
-                status, coding = reply.status, reply.headers.get("content-encoding", "")
+                status = reply.status
+                coding = reply.headers.get("content-encoding", "")
                 body = decompress(await reply.body(), coding, MAX_LIST_BYTES + 1)
         except (TransportFault, TimeoutError) as error:
             self.reachable = False

@@ -49,7 +49,9 @@ class MeshClient:
         catalog: ModelCatalog,
         gate: SideEffectGate | None = None,
     ) -> None:
-        self._url, self._model, self._catalog = url, model, catalog
+        self._url = url
+        self._model = model
+        self._catalog = catalog
         self._gate = gate or OpenGate()
         self._http = HttpPool(
             url,
@@ -72,7 +74,8 @@ class MeshClient:
         body = {**options, "model": options.get("model") or self._model, "messages": list(messages)}
         raw = await self._metered("/chat/completions", body, meter)
         with _answer_expected():
-            choice, usage = raw["choices"][0], find_report(raw) or {}
+            choice = raw["choices"][0]
+            usage = find_report(raw) or {}
             if not is_object(choice["message"]):
                 raise TypeError("a choice without a message")
             return {"content": _text(raw), "finish_reason": choice.get("finish_reason"), "usage": usage}
@@ -178,7 +181,8 @@ def _text_of(part: Any) -> str | None:
 
 def _text(answer: dict[str, Any]) -> str:
     """Return the text of a whole answer, without its reasoning. Raises MeshUnavailable if it is an error."""
-    reader, text = CompletionReader(0, tools=False), ""
+    reader = CompletionReader(0, tools=False)
+    text = ""
     try:
         for piece in (*reader.feed(answer), *reader.finish()):
             if isinstance(piece, TextPiece):

@@ -16,7 +16,8 @@ from agent_common.protocol import Profile
 
 from ..ports import ModelRequest, ProviderFields
 
-_ASSISTANT, _TOOL = b'{"role":"assistant"', b'{"role":"tool"'
+_ASSISTANT = b'{"role":"assistant"'
+_TOOL = b'{"role":"tool"'
 _REASONING = ("reasoning", "thinking")
 
 

@@ -23,7 +23,9 @@ class MeshCheck:
 
     def __init__(self, catalog: ModelCatalog, url: str, model: str) -> None:
         """`model`: the value of AGENT_MODEL."""
-        self._catalog, self._url, self._model = catalog, url, model
+        self._catalog = catalog
+        self._url = url
+        self._model = model
         self._asking: asyncio.Task[None] | None = None
 
     def start(self) -> None:

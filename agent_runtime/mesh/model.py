@@ -76,10 +76,13 @@ class ModelClient:
         names_origin: bool = False,
     ) -> None:
         """`names_origin`: whether requests say whose they are, which is for the mesh only."""
-        self._url, self._catalog, self._retry_policy = url, catalog, retry_policy
+        self._url = url
+        self._catalog = catalog
+        self._retry_policy = retry_policy
         self._names_origin = names_origin
         wanted = {"content-type": "application/json", "accept": "text/event-stream", "accept-encoding": "identity"}
-        idle, first = retry_policy.idle_seconds, retry_policy.first_byte_seconds
+        idle = retry_policy.idle_seconds
+        first = retry_policy.first_byte_seconds
         self._http = HttpPool(url, wanted | headers, read_timeout=idle, first_timeout=first)
         self._profiles = ModelProfiles(url, catalog)
         self._begin_inside_reasoning: dict[str, None] = {}
@@ -94,7 +97,8 @@ class ModelClient:
         lessons: list[_Learnt] = []
         while True:
             retries.attempt += 1
-            started, line = False, AttemptLog(request, retries.attempt)
+            started = False
+            line = AttemptLog(request, retries.attempt)
             try:
                 async for event in self._once(request, line, lessons):
                     if not started and isinstance(event, Completion) and retries.repeats_empty(event):
@@ -127,10 +131,12 @@ class ModelClient:
     async def _once(self, request: ModelRequest, line: AttemptLog, lessons: list[_Learnt]) -> AsyncIterator[ModelEvent]:
         """Ask once, by what refusals of this request have taught too; it is remembered if the model answers,
         as a refusal may also quote names from the conversation."""
-        card, profile = self._catalog.cards.get(request.model), self._profiles.profile(request.model)
+        card = self._catalog.cards.get(request.model)
+        profile = self._profiles.profile(request.model)
         for lesson in lessons:
             profile = profile.updated(lesson.profile)
-        maker, fallback = self._profiles.maker(request.model), None
+        maker = self._profiles.maker(request.model)
+        fallback = None
         body_for = partial(request_body, request, card.caching if card is not None else "none", maker)
         body = body_for(profile)
         thinking = request.model in self._begin_inside_reasoning
@@ -139,9 +145,10 @@ class ModelClient:
         )
         begun = False
         try:
-            path, idle = "/chat/completions", profile.idle_seconds
             origin = origin_headers(request) if self._names_origin else None
-            async with self._http.request("POST", path, body, headers=origin, read_timeout=idle) as reply:
+            async with self._http.request(
+                "POST", "/chat/completions", body, headers=origin, read_timeout=profile.idle_seconds
+            ) as reply:
                 begun = True
                 self._catalog.record_status(reply.status)
                 line.add_response(reply)

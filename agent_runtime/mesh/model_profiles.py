@@ -19,7 +19,8 @@ class ModelProfiles:
     """Knows what each model takes and gives."""
 
     def __init__(self, url: str, catalog: ModelCatalog) -> None:
-        self._url, self._catalog = url, catalog
+        self._url = url
+        self._catalog = catalog
         self._learnt: dict[str, Profile] = {}
 
     def profile(self, model: str) -> Profile:

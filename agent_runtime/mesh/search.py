@@ -31,7 +31,8 @@ class MeshSearch:
         body = SearchRequest(query=query, max_results=limit, session=session_id).model_dump_json().encode()
         try:
             async with asyncio.timeout(self._seconds), self._http.request("POST", "/v1/search", body) as reply:
-                status, answer = reply.status, await reply.body()
+                status = reply.status
+                answer = await reply.body()
         except TimeoutError as error:
             raise _late(self._seconds) from error
         except TransportFault as fault:

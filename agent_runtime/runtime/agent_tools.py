@@ -72,7 +72,8 @@ class AgentToolsBuilder:
     async def build(self, mesh: Mesh) -> AgentTools:
         """Raises StartError."""
         settings = self.settings
-        library, connectors = self._library(), self._connectors()
+        library = self._library()
+        connectors = self._connectors()
         await asyncio.to_thread(library.packages)  # so that no session waits for files to be read for the first time
         own = self._own_tools(library)
         watchdog = await asyncio.to_thread(choose_watchdog, settings.watchdog)
@@ -108,7 +109,8 @@ class AgentToolsBuilder:
         )
 
     def _skills(self, mesh: Mesh, mesh_tools: MeshTools) -> SkillManager:
-        settings, workspace = self.settings, self.home.workspace
+        settings = self.settings
+        workspace = self.home.workspace
         limits = replace(self._sandbox_limits, memory=settings.skill_memory_mb * 2**20, processes=SKILL_PROCESSES)
         upstream = self._upstream if settings.egress_url else None
         return self.register_closable(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from agent_common.telemetry import logger, redact_lines
 
 from ..agents import AgentDirectory, ProjectRules
 from ..api import AppState, Services, create_app
+from ..learnings import DailyLogWriter
 from ..loop import (
     Admission,
     AgentPermissionService,
@@ -37,7 +39,7 @@ from ..loop import (
 )
 from ..mediation import ChannelGate, ConstraintService, ServeConnection
 from ..memory import MemoryService
-from ..ports import HubAccess, SideEffectGate
+from ..ports import HubAccess, NoteProvider, SideEffectGate
 from ..sandbox import Confinement, choose_confinement, raise_priority
 from ..sessions import Ids
 from ..settings import Settings
@@ -102,12 +104,14 @@ class Runtime:
 
     async def start(self) -> None:
         """Build all services, settle what earlier processes left, then accept work. Raises StartError."""
-        settings, clock = self.settings, self.clock
+        settings = self.settings
+        clock = self.clock
         gate = ChannelGate(required=settings.mediation_required)
         constraints = ConstraintService(self.home.data_dir / "constraints", settings.constraints_file)
         catalog, model, mesh = self._open_model_access(gate)
         confinement = await self._confine()
-        home, own = self.home, self._register_closable
+        home = self.home
+        own = self._register_closable
         agents = AgentDirectory(home.agents)
         constraints.load()
         await self._agent_rules.load()
@@ -118,7 +122,7 @@ class Runtime:
         agent_tools = await self._agent_tools_builder(confinement, storage, agents, gate, hub.access).build(mesh)
         known = redactor(settings, agent_tools.connectors.secret_values())
         redact_lines(known.redact)
-        tools, windows = agent_tools.tools, ModelWindows(limits.window, catalog.cards)
+        windows = ModelWindows(limits.window, catalog.cards)
         services = self._build_loop_services(
             model=model,
             price_check=PriceCheck(catalog),
@@ -131,15 +135,11 @@ class Runtime:
         )
         summarizers = SummarizerModels(agents, windows, settings.compaction.model)
         compaction = self._compaction = CompactionService(services, summarizers, settings.compaction, storage.memory)
-        subagents = own(
-            Subagents(services, compaction, agents, max_concurrent=settings.max_subagents, limits=limits.subagent())
-        )
-        finalizer = own(TurnFinalizer(self.database, clock))
-        notes = (constraints, Warnings(windows.usable, tools.skills), MemoryNotes(storage.memory))
-        runner = TurnRunner(services, finalizer, compaction, subagents, notes, storage.daily_log)
-        services.admission.start(runner.run, finalizer.finalize_cancelled)
+        notes = (constraints, Warnings(windows.usable, agent_tools.tools.skills), MemoryNotes(storage.memory))
+        self._start_turns(services, compaction, agents, limits, notes, storage.daily_log)
         reporter = task_reporter(settings, self.database)
-        chats, tasks = ChatService(services, limits.chat), TaskService(services, limits.task, reporter)
+        chats = ChatService(services, limits.chat)
+        tasks = TaskService(services, limits.task, reporter)
         mediation = self._mediation = MediationSetup(
             settings,
             gate,
@@ -166,7 +166,7 @@ class Runtime:
             agent_permissions=AgentPermissionService(services),
             sessions=SessionService(services, compaction, known, settings.copies_mb * 2**20),
             files=storage.files,
-            tools=tools,
+            tools=agent_tools.tools,
             mcp_servers=agent_tools.connectors.servers,
             skill_index=agent_tools.skill_library,
             agents=agents,
@@ -245,11 +245,14 @@ class Runtime:
         confinement: Confinement,
         gate: ChannelGate,
     ) -> LoopServices:
-        settings, home, clock = self.settings, self.home, self.clock
+        settings = self.settings
+        home = self.home
+        clock = self.clock
         prompts = SessionPromptBuilder(
             settings, home, clock, authority, agent_tools, storage.learnings, storage.authors, confinement.name
         )
-        ids, events = Ids(clock), self.app_state.events
+        ids = Ids(clock)
+        events = self.app_state.events
         admission = self._admission = Admission(
             self.database,
             events,
@@ -278,11 +281,30 @@ class Runtime:
             skills_folder=settings.skills_path.resolve(),
         )
 
+    def _start_turns(
+        self,
+        services: LoopServices,
+        compaction: CompactionService,
+        agents: AgentDirectory,
+        limits: TurnLimitPolicy,
+        notes: Sequence[NoteProvider],
+        daily_log: DailyLogWriter,
+    ) -> None:
+        """Let admitted turns run."""
+        most = self.settings.max_subagents
+        subagents = Subagents(services, compaction, agents, max_concurrent=most, limits=limits.subagent())
+        finalizer = TurnFinalizer(self.database, self.clock)
+        self._register_closable(subagents)
+        self._register_closable(finalizer)
+        runner = TurnRunner(services, finalizer, compaction, subagents, notes, daily_log)
+        services.admission.start(runner.run, finalizer.finalize_cancelled)
+
     def _open_model_access(self, gate: SideEffectGate) -> tuple[ModelCatalog, ModelClient, MeshClient]:
         """Return the catalog of models, the loop's client and the skills' client."""
         from ..mesh import MeshClient, ModelCatalog, ModelClient, RetryPolicy
 
-        settings, headers = self.settings, bearer_headers(self.settings)
+        settings = self.settings
+        headers = bearer_headers(self.settings)
         complete = settings.llm_base_url is None
         catalog = self._register_closable(ModelCatalog(settings.model_url, headers, self.clock, complete=complete))
         retries = RetryPolicy(settings.model_attempts, settings.model_idle_timeout)

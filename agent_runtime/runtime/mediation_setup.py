@@ -69,7 +69,8 @@ class MediationSetup:
             settings.mediation_max_line,
             tuple(secrets(settings)),
         )
-        endpoint, grace = parse_endpoint(settings.mediation_url), settings.mediation_grace
+        endpoint = parse_endpoint(settings.mediation_url)
+        grace = settings.mediation_grace
         self.channel = MediationChannel(
             endpoint,
             identity,

@@ -13,9 +13,13 @@ from ..settings import Settings
 from ..skills import SkillLibrary
 from ..tools import ToolRegistry
 
-_NAME, _TEXT, _ROLE = 200, 500, 200
+_NAME = 200
+_TEXT = 500
+_ROLE = 200
 """Most characters of what is told."""
-_AGENTS, _SKILLS, _TOOLS = 50, 100, 500
+_AGENTS = 50
+_SKILLS = 100
+_TOOLS = 500
 """Most of each that are told, so that the card fits."""
 
 

@@ -29,7 +29,8 @@ STEP_SECONDS = 0.02
 """Seconds that one step may keep the writer's thread, for which turns wait."""
 PAUSE_SECONDS = 0.05
 """Seconds between two steps, in which turns come first."""
-SESSIONS_AT_ONCE, MESSAGES_AT_ONCE = 50, 50
+SESSIONS_AT_ONCE = 50
+MESSAGES_AT_ONCE = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,10 @@ class SessionRetention:
         session_data: SessionData,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        self._database, self._clock, self._limits, self._session_data = database, clock, limits, session_data
+        self._database = database
+        self._clock = clock
+        self._limits = limits
+        self._session_data = session_data
         self._sleep = sleep
         self._aging_time_ms: int | None = None
         """The time by which sessions are aged; none before the first look."""
@@ -112,7 +116,8 @@ class SessionRetention:
         needed = [*self._session_data.sessions_in_use.ids_in_use(), *await self._read(needed_sessions)]
         latest = OldSessions(now - ID_DAYS * DAY_MS, needed, MAIN_ALIAS)
         by_age = now - max(self._limits.days, ID_DAYS) * DAY_MS if self._limits.days else 0
-        most, old = self._limits.rows, [replace(latest, before=by_age)]
+        most = self._limits.rows
+        old = [replace(latest, before=by_age)]
         if most:
             old += await self._read(lambda connection: retention.excess_sessions(connection, most, latest))
         return old
@@ -129,7 +134,8 @@ class SessionRetention:
         if self._aging_time_ms is None or abs(reached - self._stored_time_ms) >= DAY_MS:
             await self._database.write(lambda connection: retention.save_clock(connection, wall, reached))
             self._stored_time_ms = reached
-        self._aging_time_ms, self._last_pass = reached, monotonic
+        self._aging_time_ms = reached
+        self._last_pass = monotonic
         return reached
 
     # -- deleting

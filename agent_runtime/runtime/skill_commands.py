@@ -43,7 +43,8 @@ _ALLOW = "It has no secret and no network unless `agent-runtime skill allow` giv
 def test_skill(settings: Settings, file: Path, skill: str | None, arguments: str | None) -> str:
     """Try a plugin and make one call, if `arguments` are given as JSON. Returns the report. Raises StartError, and
     ToolFailure with the plugin's fault."""
-    source, test = _source(file), None
+    source = _source(file)
+    test = None
     if arguments is not None:
         test = SmokeTest(_parsed(arguments), skill)
     try:

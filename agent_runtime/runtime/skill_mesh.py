@@ -34,12 +34,14 @@ class SkillMesh:
     not do, it may not do either. There is nobody to be asked, so that `ask` means no."""
 
     def __init__(self, gate: ToolGate, tools: Sequence[Tool], side_effects: SideEffectGate) -> None:
-        self._gate, self._side_effects = replace(gate, result_limit=RESULT_LIMIT), side_effects
+        self._gate = replace(gate, result_limit=RESULT_LIMIT)
+        self._side_effects = side_effects
         self._tools = {tool.spec.name: tool for tool in tools}
         self.names = tuple(name for name, tool in TOOLS.items() if tool in self._tools)
 
     async def run(self, what: str, arguments: Mapping[str, Any], context: ToolContext) -> Any:
-        tool, given = self._tools[TOOLS[what]], dict(arguments)
+        tool = self._tools[TOOLS[what]]
+        given = dict(arguments)
         if what == "artifact" and given.pop("save", False) is True:
             tool = self._tools[SAVING]
         try:

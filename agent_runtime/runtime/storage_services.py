@@ -61,11 +61,14 @@ class StorageServices:
         mesh: Mesh,
     ) -> StorageServices:
         """All at work; `own` closes them in the end. The home has been given to the user whom commands run as."""
-        workspace_bytes, cleaner = settings.workspace_mb * 2**20, redactor(settings)
+        workspace_bytes = settings.workspace_mb * 2**20
+        cleaner = redactor(settings)
         max_backups = min(MAX_BACKUP_BYTES, workspace_bytes // 10)
-        locks, backups = PathLocks(), FileBackups(clock, max_bytes=max_backups, root=home.records)
+        locks = PathLocks()
+        backups = FileBackups(clock, max_bytes=max_backups, root=home.records)
         write_quota = WriteQuota(confinement, home.workspace, workspace_bytes)
-        authors, own_backups = PromptFileAuthors(home, clock), FileBackups(clock, max_bytes=OWN_BACKUPS)
+        authors = PromptFileAuthors(home, clock)
+        own_backups = FileBackups(clock, max_bytes=OWN_BACKUPS)
         file_service = FileService(home, locks, backups, own_backups, write_quota, authors)
         learnings = register_closable(LearningService(home.records, clock, cleaner, authors=authors))
         daily_log = register_closable(

@@ -20,7 +20,8 @@ class TurnLimitPolicy:
 
     def window(self, model: str) -> ContextWindow:
         """What the operator says of the agent's own model counts; of any other model it is only the upper limit."""
-        card, most = self._cards.get(model), self._settings.context_limit
+        card = self._cards.get(model)
+        most = self._settings.context_limit
         card_limit = card.context_limit if card else None
         if most is not None and card_limit is not None and model != self._settings.model:
             most = min(most, card_limit)

@@ -86,7 +86,8 @@ def serve(settings: Settings) -> None:
 
 async def _main(settings: Settings, listening: Sequence[socket.socket], connections: int) -> None:
     end_if_stalled("agent-runtime", settings.stall_timeout)
-    entrance, stop_requested = StartupApp(), asyncio.Event()
+    entrance = StartupApp()
+    stop_requested = asyncio.Event()
     server = _Server(_config(entrance, connections), settings.socket)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop_requested.set)
@@ -146,7 +147,8 @@ async def _load(settings: Settings) -> Runtime:
 
 async def _start_runtime(runtime: Runtime, stop_requested: asyncio.Event) -> bool:
     """Warms up; False when the server was told to stop meanwhile. Raises StartError."""
-    warming, telling = asyncio.create_task(runtime.start()), asyncio.create_task(stop_requested.wait())
+    warming = asyncio.create_task(runtime.start())
+    telling = asyncio.create_task(stop_requested.wait())
     await asyncio.wait((warming, telling), return_when=asyncio.FIRST_COMPLETED)
     telling.cancel()
     if warming.done():

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 from contextlib import suppress
 
-_ARENA_MAX, _MMAP_THRESHOLD = -8, -3
+_ARENA_MAX = -8
+_MMAP_THRESHOLD = -3
 """Of mallopt(3)."""
 _LARGE_BLOCK = 128 * 1024
 

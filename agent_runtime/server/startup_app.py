@@ -17,7 +17,8 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-JSON, PROBLEM_JSON = b"application/json", b"application/problem+json"
+JSON = b"application/json"
+PROBLEM_JSON = b"application/problem+json"
 WAIT_SECONDS = 30.0
 """Seconds a request waits for the application."""
 _PROBES = {

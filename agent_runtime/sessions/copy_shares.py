@@ -26,7 +26,8 @@ class CopyShares:
 
     def __init__(self, database: Database, most_bytes: int) -> None:
         """`most_bytes`: how large forks and imports may make the database; 0: as large as the disk."""
-        self._database, self._most = database, most_bytes
+        self._database = database
+        self._most = most_bytes
         self._writing = 0
         """Bytes of the copies that are being written."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()

@@ -99,7 +99,8 @@ def authoring_tools(manager: SkillManager) -> tuple[Tool, ...]:
 def _create_tool(manager: SkillManager) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
         file = _file_name(arguments["name"])
-        code, test = _encode_code(arguments["code"]), _parse_test(arguments.get("test"))
+        code = _encode_code(arguments["code"])
+        test = _parse_test(arguments.get("test"))
         plugin, tested = await manager.create(file, code, test, _author(context))
         data = _describe_plugin(plugin)
         if tested is not None:
@@ -125,7 +126,8 @@ def _create_tool(manager: SkillManager) -> Tool:
 
 def _reload_tool(manager: SkillManager) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
-        name, number = arguments.get("name"), arguments.get("version")
+        name = arguments.get("name")
+        number = arguments.get("version")
         if number is not None:
             if name is None:
                 raise ToolFailure("name: is required with version", kind="invalid")

@@ -55,7 +55,8 @@ class SkillManager:
     ) -> None:
         self.folder = folder.resolve()
         self.versions = versions
-        self._staging, self._environments = staging, environments
+        self._staging = staging
+        self._environments = environments
         self._registry = SkillRegistry(events, lambda file: file in self._listing, self._start_validations)
         self._validator = SkillValidator(setup, staging, environments, grants, self._disable)
         self._can_confine = setup.confinement.name != "none"
@@ -131,7 +132,8 @@ class SkillManager:
 
     def _start_validations(self) -> None:
         for file in {*self._listing, *self._registry.plugins}:
-            plugin, seen = self._registry.get_plugin(file), self._listing.get(file)
+            plugin = self._registry.get_plugin(file)
+            seen = self._listing.get(file)
             if (seen is None or seen.stamp != plugin.stamp) and file not in self._validations:
                 self._validations[file] = asyncio.create_task(self._validate(plugin), name=f"validate {file}")
 
@@ -187,7 +189,8 @@ class SkillManager:
             if isinstance(outcome, ToolFailure):
                 raise outcome
             if outcome is plugin.active:
-                plugin.error, plugin.available = None, True
+                plugin.error = None
+                plugin.available = True
                 self._registry.publish(plugin)
             else:
                 await self._activate(plugin, outcome)
@@ -298,7 +301,8 @@ class SkillManager:
                         await self._refresh_listing()
                     finally:
                         files.discard(temporary)
-                    plugin.error, plugin.stamp = None, self._current_stamp(source.file)
+                    plugin.error = None
+                    plugin.stamp = self._current_stamp(source.file)
                     return entry.number
 
                 await self._registry.activate(plugin, build, record)
@@ -328,7 +332,8 @@ class SkillManager:
                 return False
         except UnreadablePlugin:
             return False
-        plugin.disabled_before_start, plugin.stamp = why[1], listing.stamp
+        plugin.disabled_before_start = why[1]
+        plugin.stamp = listing.stamp
         self._registry.publish(plugin)
         return True
 

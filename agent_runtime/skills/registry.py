@@ -23,7 +23,9 @@ class SkillRegistry:
     def __init__(
         self, events: Events, is_on_disk: Callable[[str], bool], on_names_released: Callable[[], None]
     ) -> None:
-        self._events, self._is_on_disk, self._on_names_released = events, is_on_disk, on_names_released
+        self._events = events
+        self._is_on_disk = is_on_disk
+        self._on_names_released = on_names_released
         self._plugins: dict[str, Plugin] = {}
         self._lock = asyncio.Lock()
         self.current = SkillSet()
@@ -63,7 +65,8 @@ class SkillRegistry:
                 for other in renamed:
                     del self._plugins[other.file]
                 self._plugins[plugin.file] = plugin  # it may have been dropped while its file was gone for a moment
-                before, names = plugin.active, set(plugin.names)
+                before = plugin.active
+                names = set(plugin.names)
                 plugin.activate(build, number)
                 self.publish(plugin)
         except BaseException:
@@ -85,7 +88,8 @@ class SkillRegistry:
     def record_failure(self, plugin: Plugin, failure: ToolFailure) -> None:
         """Note why the plugin on disk was refused; the build in service stays."""
         before = plugin.error
-        plugin.error, plugin.available = failure.message, failure.kind != "unavailable"
+        plugin.error = failure.message
+        plugin.available = failure.kind != "unavailable"
         if plugin.error == before and not plugin.available:
             return  # it was retried with the same result
         log.warning("a skill was refused", file=plugin.file, error=failure.message)

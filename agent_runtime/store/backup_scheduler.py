@@ -29,7 +29,8 @@ class BackupScheduler:
     """Makes the backups of a server: `start` once, `close` at the end. A failure is logged and tried again later."""
 
     def __init__(self, database: Database, minutes: float) -> None:
-        self._database, self._interval = database, minutes * 60
+        self._database = database
+        self._interval = minutes * 60
         self._copied = -1
         """Number of commits when the last backup began."""
         self._task: asyncio.Task[None] | None = None
@@ -60,7 +61,8 @@ class BackupScheduler:
 
     def _first_wait(self) -> float:
         """Return the seconds to the first backup: soon, unless the newest one is younger than the interval."""
-        soon, newest = min(SOON, self._interval), newest_backup(self._database.path)
+        soon = min(SOON, self._interval)
+        newest = newest_backup(self._database.path)
         try:
             age = time.time() - newest.stat().st_mtime if newest else self._interval
         except FileNotFoundError:  # it was just replaced by a newer one

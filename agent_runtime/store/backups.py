@@ -41,7 +41,9 @@ class Backup:
     def __init__(self, database: Path, target: Path | None = None, *, keep_identical: bool = True) -> None:
         """`target` None: a new file in the folder, which keeps the newest ones. With `keep_identical=False`, a copy
         that is identical to the newest one there is deleted and that one returned."""
-        self._database, self._target, self._keep_identical = database.absolute(), target, keep_identical
+        self._database = database.absolute()
+        self._target = target
+        self._keep_identical = keep_identical
         self._stopped = threading.Event()
         self._connection: sqlite3.Connection | None = None
 

@@ -26,7 +26,8 @@ _UNREADABLE = {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPE
 
 def check_database_file(database: Path, *, unclean: bool) -> None:
     """Check the file before it is opened for writing. Raises StartError with the damage and instructions."""
-    size, log = _size(database), _size(_beside(database, "-wal"))
+    size = _size(database)
+    log = _size(_beside(database, "-wal"))
     if not size:
         if log:  # SQLite would delete the log as a leftover
             raise damaged_error(database, f"it is {_missing_or_empty(size)}, while its log beside it holds {log} bytes")
@@ -146,8 +147,10 @@ def _reason(database: Path, error: sqlite3.Error) -> str:
         return "it is not an SQLite database, or its first page was overwritten"
     if len(head) < _HEAD:
         return f"it was truncated: {len(head)} bytes are left"
-    page, pages = struct.unpack(">H", head[16:18])[0], struct.unpack(">I", head[28:32])[0]
-    whole, size = (65536 if page == 1 else page) * pages, _size(database) or 0
+    page = struct.unpack(">H", head[16:18])[0]
+    pages = struct.unpack(">I", head[28:32])[0]
+    whole = (65536 if page == 1 else page) * pages
+    size = _size(database) or 0
     if size < whole and not _size(_beside(database, "-wal")):
         return f"it was truncated: {size} bytes of {whole} are left"
     return str(error)

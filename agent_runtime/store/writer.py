@@ -43,7 +43,9 @@ class DatabaseWriter:
     """Owns the two writing connections, one with `synchronous=FULL` and one with NORMAL."""
 
     def __init__(self, full: sqlite3.Connection, normal: sqlite3.Connection, reserve: DiskReserve) -> None:
-        self._full, self._normal, self._reserve = full, normal, reserve
+        self._full = full
+        self._normal = normal
+        self._reserve = reserve
         self.commits = 0
         """Number of transactions of this process, by which others detect changes."""
         self.damaged = False

@@ -33,7 +33,9 @@ class TopicFollower:
 
     def __init__(self, team: TeamRequests, wake: asyncio.Event, look_seconds: float = LOOK_SECONDS) -> None:
         """`wake`: set whenever a session may have subscribed."""
-        self._team, self._wake, self._look_seconds = team, wake, look_seconds
+        self._team = team
+        self._wake = wake
+        self._look_seconds = look_seconds
         self._has_asked = False
         self._task: asyncio.Task[None] | None = None
 
@@ -49,7 +51,8 @@ class TopicFollower:
 
     async def _run(self, turns: TopicTurns) -> None:
         receipts: list[DeliveryReceipt] = []
-        failures, reported = 0, ""
+        failures = 0
+        reported = ""
         self._wake.set()  # an earlier process may have subscribed
         while True:
             with contextlib.suppress(TimeoutError):
@@ -65,7 +68,9 @@ class TopicFollower:
                 self._wake.set()
                 await asyncio.sleep(_BACKOFF.pause(failures))
                 continue
-            failures, reported, receipts = 0, "", taken
+            failures = 0
+            reported = ""
+            receipts = taken
             if found.subscriptions or receipts:
                 self._wake.set()
 

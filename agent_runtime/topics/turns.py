@@ -38,7 +38,8 @@ class TopicTurns:
     """Takes deliveries, one after the other."""
 
     def __init__(self, services: LoopServices, chats: ChatService) -> None:
-        self._services, self._chats = services, chats
+        self._services = services
+        self._chats = chats
         self._kept: list[str] | None = None
         """The subscriptions whose positions are kept."""
 

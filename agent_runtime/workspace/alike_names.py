@@ -40,7 +40,8 @@ def existing_alike(path: Path, root: Path) -> Path:
     parts = path.parts[len(root.parts) :]
     if not any(map(_has_forms, parts)) or os.path.lexists(path):
         return path
-    found, search = root, _Search()
+    found = root
+    search = _Search()
     for at, part in enumerate(parts):
         exact = found / part
         if not os.path.lexists(exact):

@@ -40,7 +40,8 @@ MAX_BACKUP_FILES = 4000
 """Maximum number of backups below one root."""
 PRUNED_SHARE = 0.9
 """Share of the limits that pruning leaves, so that it is rarely needed."""
-MAX_ENTRIES, MAX_DEPTH = 20_000, 64
+MAX_ENTRIES = 20_000
+MAX_DEPTH = 64
 """Maximum entries read, and nesting of folders: commands can create any number of them here."""
 MAX_ROOTS = 1000
 """Maximum number of roots whose total size is kept in memory."""
@@ -95,7 +96,9 @@ class FileBackups:
     ) -> None:
         """`max_bytes` limits all backups below one root. `root`: where backups are kept; None: at that of the file."""
         self._root = root
-        self._clock, self._each, self._most = clock, versions_per_file, max_bytes
+        self._clock = clock
+        self._each = versions_per_file
+        self._most = max_bytes
         self._largest = min(MAX_FILE_BYTES, int(max_bytes * PRUNED_SHARE))
         self._totals: dict[Path, _Total] = {}
         self._guard = threading.Lock()

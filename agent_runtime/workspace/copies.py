@@ -22,7 +22,8 @@ def folder_of_copies(parts: Sequence[str]) -> str | None:
 def originals(path: str, workspace: Path, skills: Path | None) -> tuple[str, ...]:
     """Return the paths of which an absolute path may be a copy, or a folder of copies: `.backups/PATH/TIME` and
     `.agents/skill-history/NAME/VERSION`. It works on plain strings, because searches return thousands of paths."""
-    backups, history = f"{workspace}/{'/'.join(BACKUPS)}/", f"{workspace}/{'/'.join(SKILL_HISTORY)}/"
+    backups = f"{workspace}/{'/'.join(BACKUPS)}/"
+    history = f"{workspace}/{'/'.join(SKILL_HISTORY)}/"
     if path.startswith(backups):
         whole = path.removeprefix(backups)
         above = whole.rpartition("/")[0]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-FEW, SHARE = 10, 20
+FEW = 10
+SHARE = 20
 """A text may have this many undecodable places, or one per this many characters."""
 _MARK = "\N{REPLACEMENT CHARACTER}"
 

@@ -97,7 +97,8 @@ class SafePath:
         """Return whether the modes allow to replace this file, whose stat result is `found`, by a new one. Otherwise it
         is written in place."""
         with self._os_errors_explained(), self._open_parent() as folder:
-            above, user = os.fstat(folder), os.geteuid()
+            above = os.fstat(folder)
+            user = os.geteuid()
             own = user in (0, found.st_uid, above.st_uid) or not above.st_mode & stat.S_ISVTX
             return own and os.access(".", os.W_OK | os.X_OK, dir_fd=folder, effective_ids=True)
 
@@ -285,7 +286,8 @@ class SafePath:
     def _relative_parts(self) -> tuple[str, ...]:
         """Return the path's parts below the root. This is faster than `relative_to`, which takes longer than opening
         them."""
-        root, path = self.root.parts, self.path.parts
+        root = self.root.parts
+        path = self.path.parts
         if path[: len(root)] != root:
             raise ValueError(f"{self.path} is not below {self.root}")
         return path[len(root) :]

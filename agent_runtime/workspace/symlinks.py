@@ -21,7 +21,9 @@ def is_below(path: Path, root: Path) -> bool:
 def resolve_links(path: Path, most: int = MAX_LINK_STEPS) -> tuple[Path, int]:
     """Return an absolute path with links resolved, and the number of steps. Parts that are missing or unreadable stay
     as they are. Raises TooFar after `most` steps."""
-    here, steps, ahead = "/", 0, list(reversed(str(path).split("/")))
+    here = "/"
+    steps = 0
+    ahead = list(reversed(str(path).split("/")))
     while ahead:
         part = ahead.pop()
         if part in ("", "."):

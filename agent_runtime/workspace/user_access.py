@@ -17,11 +17,18 @@ from pathlib import Path
 
 SECONDS = 60.0
 """Maximum seconds for one folder."""
-ACCESS, DEFAULT = "system.posix_acl_access", "system.posix_acl_default"
-READ_WRITE, EXECUTE = 6, 1
+ACCESS = "system.posix_acl_access"
+DEFAULT = "system.posix_acl_default"
+READ_WRITE = 6
+EXECUTE = 1
 _VERSION = struct.pack("<I", 2)
 _ENTRY = struct.Struct("<HHI")
-_USER_OBJ, _USER, _GROUP_OBJ, _GROUP, _MASK, _OTHER = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20
+_USER_OBJ = 0x01
+_USER = 0x02
+_GROUP_OBJ = 0x04
+_GROUP = 0x08
+_MASK = 0x10
+_OTHER = 0x20
 _NO_ID = 0xFFFFFFFF
 _ANYTHING = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -56,7 +63,8 @@ def _grant_file(folder: int, name: str, uid: int) -> None:
 
 
 def _grant(opened: int, uid: int) -> None:
-    path, found = f"/proc/self/fd/{opened}", os.fstat(opened)
+    path = f"/proc/self/fd/{opened}"
+    found = os.fstat(opened)
     is_folder = stat.S_ISDIR(found.st_mode)
     wanted = READ_WRITE | (EXECUTE if is_folder or found.st_mode & stat.S_IXUSR else 0)
     if found.st_uid == uid:

@@ -88,7 +88,8 @@ def _content(say: Say, *, thinks: bool, shown: bool, calls: bool) -> tuple[list[
             content.append(block)
             pieces.append(words)
     if not content:
-        content, pieces = [{"type": "text", "text": "ok"}], [["ok"]]
+        content = [{"type": "text", "text": "ok"}]
+        pieces = [["ok"]]
     return content, pieces
 
 

@@ -38,7 +38,8 @@ class Refusal(ValueError):
 
     def __init__(self, message: str, status: int = 400) -> None:
         super().__init__(message)
-        self.message, self.status = message, status
+        self.message = message
+        self.status = status
 
 
 def error_body(status: int, message: str, kind: str | None = None, request_id: str | None = None) -> dict[str, Any]:

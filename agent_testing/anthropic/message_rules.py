@@ -139,7 +139,8 @@ def _check_thinking(request: CountedRequest, messages: Sequence[Message], given:
         return
     start = max((at for at, message in enumerate(messages) if _is_asked(message)), default=0)
     for at in range(start + 1, len(messages)):
-        message, where = messages[at], f"messages.{at}.content"
+        message = messages[at]
+        where = f"messages.{at}.content"
         calls = [block.id for block in message.blocks if isinstance(block, ToolUse)]
         thinking = [block for block in message.blocks if isinstance(block, Thinking | RedactedThinking)]
         expected = [block for call in calls for block in given.get(call, ())]

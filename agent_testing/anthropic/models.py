@@ -38,7 +38,8 @@ def rules_of(model: str) -> ModelRules:
         raise Refusal(f"model: {model}", 404)
     found = _VERSION.search(model)
     version = (int(found[1]), int(found[2] or 0)) if found else (5, 0)
-    new, newest = version >= (4, 6), version >= (5, 0)
+    new = version >= (4, 6)
+    newest = version >= (5, 0)
     lenient = version <= (5, 0) or "haiku" in model
     context, output = (1_000_000, 128_000) if new else (200_000, 64_000)
     return ModelRules(new, not newest, newest, lenient, lenient, not new, context, output)

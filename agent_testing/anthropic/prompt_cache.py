@@ -43,7 +43,8 @@ class PromptCache:
         digests: list[bytes] = []
         sizes: list[int] = []
         marks: list[int] = []
-        digest, size = hashlib.sha256(str(fields.get("model")).encode()), 0
+        digest = hashlib.sha256(str(fields.get("model")).encode())
+        size = 0
         for at, (piece, marked) in enumerate(_pieces(fields)):
             digest.update(piece)
             size += len(piece)

@@ -67,7 +67,8 @@ def _check_tools(request: CountedRequest) -> None:
 
 
 def _check_choice(request: CountedRequest, model: ModelRules) -> None:
-    tools, choice = request.tools or [], request.tool_choice
+    tools = request.tools or []
+    choice = request.tool_choice
     if choice is None:
         return
     if not tools and choice.type != "none":
@@ -102,7 +103,8 @@ def _check_schema(schema: object) -> None:
     if not isinstance(schema, dict):
         return
     node = cast("dict[str, Any]", schema)
-    kind, where = node.get("type"), "output_config.format.schema"
+    kind = node.get("type")
+    where = "output_config.format.schema"
     if kind == "object" and node.get("additionalProperties") is not False:
         raise Refusal(f"{where}: For 'object' type, 'additionalProperties' must be explicitly set to false")
     if found := sorted(_UNSUPPORTED & node.keys()):

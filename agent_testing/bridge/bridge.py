@@ -59,10 +59,13 @@ class FakeBridge:
     def __init__(
         self, listen: str, target: str, *, faults: BridgeFaults | None = None, capacity: int = CAPACITY
     ) -> None:
-        self.counts, self.capacity, self.faults = Counts(), capacity, faults or BridgeFaults()
+        self.counts = Counts()
+        self.capacity = capacity
+        self.faults = faults or BridgeFaults()
         self.host_is_down = False
         """True: guests are accepted and closed, as when nothing listens at the target."""
-        self._endpoint, self._target = _parse_endpoint("listen", listen), _parse_endpoint("target", target)
+        self._endpoint = _parse_endpoint("listen", listen)
+        self._target = _parse_endpoint("target", target)
         self._listening: ListeningSocket | None = None
         self._links: dict[BridgeLink, asyncio.Task[None]] = {}
         self._history: deque[Event] = deque(maxlen=_MOST_HISTORY)
@@ -208,7 +211,8 @@ class FakeBridge:
     async def flap(self, every: float = 0.05, seconds: float = 1.0, how: How = "rst") -> int:
         """Cut everything at intervals for a time; return how many connections that broke."""
         loop = asyncio.get_running_loop()
-        end, broken = loop.time() + seconds, 0
+        end = loop.time() + seconds
+        broken = 0
         while loop.time() < end:
             broken += self.cut(how=how)
             await asyncio.sleep(every)
@@ -217,7 +221,8 @@ class FakeBridge:
     async def flood(self, count: int, *, rate: float = 1000.0, how: How = "fin") -> int:
         """Connect to the target and end at once, `rate` times a second at most; return how often something listened."""
         loop = asyncio.get_running_loop()
-        begun, reached = loop.time(), 0
+        begun = loop.time()
+        reached = 0
         for number in range(count):
             await asyncio.sleep(max(0.0, begun + number / rate - loop.time()))
             self.counts.probes += 1
@@ -368,9 +373,11 @@ async def _dial(endpoint: Endpoint) -> socket.socket:
     if isinstance(endpoint, Tcp):
         family, _, _, _, address = (await loop.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM))[0]
     elif isinstance(endpoint, Unix):
-        family, address = socket.AF_UNIX, endpoint.path
+        family = socket.AF_UNIX
+        address = endpoint.path
     else:
-        family, address = socket.AF_VSOCK, (endpoint.cid, endpoint.port)
+        family = socket.AF_VSOCK
+        address = (endpoint.cid, endpoint.port)
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         _set_options(sock)

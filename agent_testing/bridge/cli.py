@@ -34,7 +34,8 @@ def main(argv: Sequence[str]) -> None:
 
 
 async def _serve(bridge: FakeBridge) -> None:
-    loop, stopping = asyncio.get_running_loop(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     async with bridge:

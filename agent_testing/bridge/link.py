@@ -36,7 +36,8 @@ class Flow:
     """The state of one direction."""
 
     def __init__(self) -> None:
-        self.open, self.end_allowed = asyncio.Event(), asyncio.Event()
+        self.open = asyncio.Event()
+        self.end_allowed = asyncio.Event()
         self.open.set()
         self.end_allowed.set()
         self._trip: Trip | None = None
@@ -45,11 +46,14 @@ class Flow:
 
     def arm(self, trip: Trip) -> None:
         """Set a trip, counted from here, in place of any other."""
-        self._trip, self._left, self._tail = trip, trip.after, b""
+        self._trip = trip
+        self._left = trip.after
+        self._tail = b""
 
     def split(self, data: bytes) -> tuple[bytes, bytes, How | Literal["stall"] | None]:
         """Split data at the trip: return the bytes before it, the bytes after it, and the fault in between."""
-        trip, size = self._trip, len(data)
+        trip = self._trip
+        size = len(data)
         if trip is None:
             return data, b"", None
         at = size + 1
@@ -152,7 +156,8 @@ class BridgeLink:
         self.cut("fin")
 
     async def _copy(self, direction: Direction, source: socket.socket, sink: socket.socket) -> None:
-        loop, flow = asyncio.get_running_loop(), self.flows[direction]
+        loop = asyncio.get_running_loop()
+        flow = self.flows[direction]
         with contextlib.suppress(OSError):  # a copy that fails ends like one that is done
             while data := await loop.sock_recv(source, PIECE):
                 while data:

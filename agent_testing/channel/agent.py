@@ -92,13 +92,17 @@ class StubAgent:
     drained: bool = False
 
     def __post_init__(self) -> None:
-        self.version, self.hash, self.epoch = 0, "", 0
+        self.version = 0
+        self.hash = ""
+        self.epoch = 0
         if self.constraints is not None:
-            self.version, self.hash = 1, payload_hash(self.constraints)
+            self.version = 1
+            self.hash = payload_hash(self.constraints)
         self._begin_connection()
 
     def _begin_connection(self) -> None:
-        self.sid, self.known_as = self.new_sid(), self.agent_id
+        self.sid = self.new_sid()
+        self.known_as = self.agent_id
         self.welcome: Welcome | None = None
         self.resumed = self.draining = False
         self._pushed: ConstraintsPayload | None = None
@@ -106,7 +110,8 @@ class StubAgent:
 
     async def run(self) -> None:
         """Dial, work and dial again; return when drained."""
-        loop, (first, most) = asyncio.get_running_loop(), self.backoff
+        loop = asyncio.get_running_loop()
+        first, most = self.backoff
         delay = first
         try:
             while not self.drained:
@@ -130,7 +135,8 @@ class StubAgent:
             return
         self._begin_connection()
         self.link = link = PeerConnection(reader, writer, "stub agent", self.new_lines())
-        link.on_frame, link.on_fault = self.on_frame, self.on_fault
+        link.on_frame = self.on_frame
+        link.on_fault = self.on_fault
         try:
             for frame in self.hello():
                 self.send(frame)
@@ -256,16 +262,20 @@ class StubAgent:
 
     def is_proof(self, welcome: Welcome, key: bytes) -> bool:
         """Return whether the host has proved that it has the key."""
-        name, epoch = welcome.agent_id, welcome.epoch
+        name = welcome.agent_id
+        epoch = welcome.epoch
         return verify_host_mac(welcome.mac, key, challenge=welcome.challenge, sid=self.sid, agent_id=name, epoch=epoch)
 
     def _on_welcome(self, welcome: Welcome) -> None:
         if self.key is not None and not self.is_proof(welcome, self.key):
             self.refuse_host()
             return
-        self.welcome, self.known_as, self.epoch = welcome, welcome.agent_id, welcome.epoch
+        self.welcome = welcome
+        self.known_as = welcome.agent_id
+        self.epoch = welcome.epoch
         if welcome.challenge and self.key is not None:
-            agent_id, epoch = welcome.agent_id, welcome.epoch
+            agent_id = welcome.agent_id
+            epoch = welcome.epoch
             mac = compute_mac(self.key, challenge=welcome.challenge, sid=self.sid, agent_id=agent_id, epoch=epoch)
             self.send({"ctl": "attach", "sid": self.sid, "mac": mac})
         self.resume()
@@ -311,7 +321,8 @@ class StubAgent:
                 self.link.hang_up("the host was silent")
 
     def _apply_constraints(self, frame: Constraints) -> None:
-        pushed, self._pushed = self._pushed, None
+        pushed = self._pushed
+        self._pushed = None
         if pushed is None or pushed.version != frame.version:
             return
         try:
@@ -319,7 +330,8 @@ class StubAgent:
         except (ValueError, binascii.Error):
             return
         if found == frame.hash:
-            self.version, self.hash = frame.version, found
+            self.version = frame.version
+            self.hash = found
             self.send(self._constraint_ack())
 
     def _end_drain(self) -> None:

@@ -33,7 +33,9 @@ class PeerConnection(ReceivedFrames):
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, name: str, lines: Lines | None = None
     ) -> None:
         super().__init__()
-        self._reader, self._writer, self.name = reader, writer, name
+        self._reader = reader
+        self._writer = writer
+        self.name = name
         self.faults: list[str] = []
         """Lines that were not frames, with the reason."""
         self.blank_lines = 0
@@ -102,7 +104,8 @@ class PeerConnection(ReceivedFrames):
 
     def hang_up(self, reason: str = "") -> None:
         """End both directions at once, from a callback."""
-        self.closed_by_us, self._reason = True, reason
+        self.closed_by_us = True
+        self._reason = reason
         self._writer.close()
         self._reader_task.cancel()
         self._changed.set()
@@ -190,7 +193,8 @@ async def accept_peers(
 ) -> AsyncGenerator[Endpoint]:
     """Listen within the block and call `on_peer` with each connection. Yield the endpoint with its port. Raises
     OSError."""
-    loop, count = asyncio.get_running_loop(), 0
+    loop = asyncio.get_running_loop()
+    count = 0
 
     async def accept(bound: socket.socket) -> None:
         nonlocal count

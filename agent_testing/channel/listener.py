@@ -56,7 +56,8 @@ class StubSession:
     """One connection of an agent."""
 
     def __init__(self, listener: StubListener, link: PeerConnection) -> None:
-        self.listener, self.link = listener, link
+        self.listener = listener
+        self.link = link
         self.assigned: dict[str, StubWork] = {}
         """The request that the agent works on."""
         self.ready = False
@@ -66,7 +67,8 @@ class StubSession:
         """The challenge that is not answered yet."""
         self.epoch = 0
         self._heartbeat: asyncio.Task[None] | None = None
-        link.on_frame, link.on_fault = self.on_frame, self.on_fault
+        link.on_frame = self.on_frame
+        link.on_fault = self.on_fault
 
     async def run(self) -> None:
         """Serve until the connection ends."""
@@ -151,7 +153,8 @@ class StubSession:
         return self.listener.epoch + 1
 
     def send_welcome(self) -> None:
-        listener, name = self.listener, self.listener.workspace
+        listener = self.listener
+        name = self.listener.workspace
         self.challenge = new_challenge() if listener.key is not None else None
         self.epoch = listener.epoch = self.next_epoch()
         welcome = Welcome(
@@ -173,7 +176,8 @@ class StubSession:
 
     def is_proof(self, attach: Attach, sid: str, challenge: str) -> bool:
         """Return whether the agent has proved that it has the key."""
-        key, name = self.listener.key or b"", self.listener.workspace
+        key = self.listener.key or b""
+        name = self.listener.workspace
         return attach.sid == sid and verify_mac(
             attach.mac, key, challenge=challenge, sid=sid, agent_id=name, epoch=self.epoch
         )
@@ -195,7 +199,8 @@ class StubSession:
         verdicts |= {name: self.verdict(name, done=True) for name in resume.unacked}
         for name, verdict in verdicts.items():
             if verdict in ("continue", "resend") and (work := self.listener.ledger.get(name)) is not None:
-                work.state, self.assigned[name] = "accepted", work
+                work.state = "accepted"
+                self.assigned[name] = work
         self.send({"ctl": "resume_ok", "verdicts": verdicts})
         self.start_work()
 
@@ -210,7 +215,8 @@ class StubSession:
         return "resend" if done else "continue"
 
     async def _send_pings(self) -> None:
-        number, seconds = 0, self.listener.heartbeat
+        number = 0
+        seconds = self.listener.heartbeat
         while True:
             await asyncio.sleep(seconds)
             if self.is_silent(3 * seconds):
@@ -225,7 +231,8 @@ class StubSession:
     # ---------------------------------------------------------------- work
 
     def start_work(self) -> None:
-        self.ready, self.listener.current = True, self
+        self.ready = True
+        self.listener.current = self
         self.dispatch()
 
     def dispatch(self) -> None:
@@ -234,7 +241,8 @@ class StubSession:
             if not self.is_free() or self.link.closed:
                 return
             if work.state == "queued":
-                work.state, self.assigned[name] = "dispatched", work
+                work.state = "dispatched"
+                self.assigned[name] = work
                 work.times_sent += 1
                 frame = work.request.model_dump(exclude_none=True)
                 loose = self.listener.dialect == "loose"
@@ -253,7 +261,8 @@ class StubSession:
         if work is None:
             return
         if work.result is None:
-            work.result, work.state = result, "resulted"
+            work.result = result
+            work.state = "resulted"
             work.ended.set()
         if self.offer is not None and self.listener.dialect == "strict":
             self.send({"ctl": "ack", "request_id": result.request_id, "what": "result"})

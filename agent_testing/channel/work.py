@@ -24,7 +24,8 @@ async def carry_out(request: WorkRequest, answer: str, report: Callable[[WorkUsa
     """Answer at once, to `sleep:SECONDS` after that time, to `tool` after one call of a tool. `report` is called with
     the usage so far, every tenth of a second."""
     bounds = request.bounds or WorkBounds()
-    tokens, calls = len(request.content.split()) + 1, 1 if request.content == "tool" else 0
+    tokens = len(request.content.split()) + 1
+    calls = 1 if request.content == "tool" else 0
     for name, most, used in (("tokens", bounds.max_tokens, tokens), ("tool_calls", bounds.max_tool_calls, calls)):
         if most is not None and used > most:
             return result_of(request, "yielded", error=f"budget_exhausted: max_{name}")

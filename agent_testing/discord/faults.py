@@ -120,7 +120,8 @@ class Faults:
             return self._random_fault() if at_random else None
 
     def _random_fault(self) -> Fault | None:
-        given, after = self.random, self._generator.random() < 0.5
+        given = self.random
+        after = self._generator.random() < 0.5
         number = self._generator.random()
         chances: list[tuple[float, Fault]] = [
             (given.limited, Fault("429", given.seconds)),

@@ -22,7 +22,11 @@ from .world.state import World
 _MOST_BYTES = 4096
 _CLOSE_SECONDS = 1.0
 """How long a bot has to answer the end of its connection."""
-HEARTBEAT, RECONNECT, INVALID, HELLO, ACK = 1, 7, 9, 10, 11
+HEARTBEAT = 1
+RECONNECT = 7
+INVALID = 9
+HELLO = 10
+ACK = 11
 
 
 class Closed(Exception):
@@ -30,7 +34,8 @@ class Closed(Exception):
 
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(f"{code}: {reason}")
-        self.code, self.reason = code, reason
+        self.code = code
+        self.reason = reason
 
 
 class GatewayConnection:
@@ -38,7 +43,8 @@ class GatewayConnection:
 
     def __init__(self, world: World, limiter: Limiter, *, heartbeat_seconds: float) -> None:
         self.session: Session | None = None
-        self._world, self._limiter = world, limiter
+        self._world = world
+        self._limiter = limiter
         self._heartbeat_seconds = heartbeat_seconds
         self._socket = web.WebSocketResponse(timeout=_CLOSE_SECONDS, max_msg_size=1 << 20, compress=False)
         self._compressor: Any = None
@@ -137,7 +143,8 @@ class GatewayConnection:
         return frame  # pyright: ignore[reportUnknownVariableType]
 
     async def _handle(self, frame: JSON) -> int:
-        operation, data = frame["op"], frame.get("d")
+        operation = frame["op"]
+        data = frame.get("d")
         fields: JSON = data if isinstance(data, dict) else {}  # pyright: ignore[reportUnknownVariableType]
         match operation:
             case 1:
@@ -185,7 +192,8 @@ class GatewayConnection:
     async def _resume(self, data: JSON) -> None:
         with self._world.lock:
             bot = self._bot(data)
-            session, sequence = self._resumable(bot, data.get("session_id")), data.get("seq")
+            session = self._resumable(bot, data.get("session_id"))
+            sequence = data.get("seq")
             if session is not None:
                 if not isinstance(sequence, int) or sequence > session.last or not session.has_after(sequence):
                     raise Closed(4007, "Invalid seq")
@@ -200,7 +208,8 @@ class GatewayConnection:
         return None if session is None or session.expired else session
 
     def _attach(self, session: Session, sent: int) -> None:
-        self.session, self._sent = session, sent
+        self.session = session
+        self._sent = sent
         session.left_at = None
         session.wake = self._wake_sender
         self._wake.set()
@@ -208,11 +217,13 @@ class GatewayConnection:
     def _leave(self) -> None:
         with self._world.lock:
             if self.session is not None and self.session.wake == self._wake_sender:
-                self.session.wake, self.session.left_at = None, time.monotonic()
+                self.session.wake = None
+                self.session.left_at = time.monotonic()
             self._world.changed()
 
     def _send_members(self, data: JSON) -> None:
-        guild, wanted = _snowflake(data.get("guild_id")), _snowflakes(data.get("user_ids") or [])
+        guild = _snowflake(data.get("guild_id"))
+        wanted = _snowflakes(data.get("user_ids") or [])
         with self._world.lock:
             if self.session is not None:
                 send_members(self._world, self.session, guild, wanted, data.get("nonce"))

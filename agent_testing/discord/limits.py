@@ -134,12 +134,15 @@ class Limiter:
     def forget_answers(self) -> None:
         """A new process of a bot cannot know what an earlier one was told."""
         for bucket in self._buckets.values():
-            bucket.exhausted_at, bucket.retry_at = None, 0.0
+            bucket.exhausted_at = None
+            bucket.retry_at = 0.0
 
     def _bucket(self, name: str, limit: int, seconds: float, now: float) -> _Bucket:
         bucket = self._buckets.setdefault(name, _Bucket(limit, seconds))
         if now >= bucket.resets:
-            bucket.used, bucket.resets, bucket.exhausted_at = 0, now + seconds, None
+            bucket.used = 0
+            bucket.resets = now + seconds
+            bucket.exhausted_at = None
         return bucket
 
     def _watch(self, bucket: _Bucket, now: float, what: str) -> None:
@@ -150,7 +153,8 @@ class Limiter:
 
     def _refuse(self, bucket: _Bucket, now: float, headers: dict[str, str], *, everywhere: bool = False) -> Verdict:
         wait = max(0.001, bucket.resets - now)
-        bucket.retry_at, bucket.refused_at = now + wait, now
+        bucket.retry_at = now + wait
+        bucket.refused_at = now
         headers = headers | {"Retry-After": str(int(wait + 1)), "Via": "1.1 google"}
         headers["X-RateLimit-Scope"] = "global" if everywhere else "user"
         headers |= {"X-RateLimit-Global": "true"} if everywhere else _state(0, wait)

@@ -28,7 +28,8 @@ class DiscordServer:
         upload_bytes: int,
     ) -> None:
         self.rest = RestApi(world, limiter, upload_bytes=upload_bytes, interaction_seconds=interaction_seconds)
-        self._world, self._limiter = world, limiter
+        self._world = world
+        self._limiter = limiter
         self._heartbeat_seconds = heartbeat_seconds
         self._connections: set[GatewayConnection] = set()
         app = web.Application(client_max_size=_MOST_FILES * upload_bytes)
@@ -41,8 +42,10 @@ class DiscordServer:
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", port).start()
         host, bound = self._runner.addresses[0][:2]
-        loop, world = asyncio.get_running_loop(), self._world
-        world.base_url, world.gateway_url = f"http://{host}:{bound}", f"ws://{host}:{bound}/"
+        loop = asyncio.get_running_loop()
+        world = self._world
+        world.base_url = f"http://{host}:{bound}"
+        world.gateway_url = f"ws://{host}:{bound}/"
         world.later = lambda seconds, call: loop.call_soon_threadsafe(loop.call_later, seconds, call)  # pyright: ignore[reportAttributeAccessIssue]
         world.faults.released = lambda: loop.call_soon_threadsafe(self.rest.release)  # pyright: ignore[reportAttributeAccessIssue]
         return world.base_url

@@ -77,7 +77,8 @@ class ProviderConnection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         self._last = not self._parser.should_keep_alive()
-        method, path = self._parser.get_method().decode(), self._path.decode("latin-1")
+        method = self._parser.get_method().decode()
+        path = self._path.decode("latin-1")
         request = Recorded(method, path, self._headers, b"".join(self._body), time.monotonic())
         if self._sending:
             self._waiting.append(request)

@@ -63,7 +63,8 @@ def make_answer(say: Say, request: ResponsesRequest, model: ModelRules, tokens: 
         items.append(_finished(item, request))
         pieces.append(words)
     if not items:
-        items, pieces = [_finished(_message("ok"), request)], [["ok"]]
+        items = [_finished(_message("ok"), request)]
+        pieces = [["ok"]]
     if model.has_phases:
         _add_phases(items)
     prompt, cached = tokens
@@ -224,7 +225,8 @@ def _deltas(item: dict[str, Any], words: Sequence[str]) -> Iterator[tuple[str, d
         case _:
             whole = len(item["content"]) == 1
             for number, part in enumerate(item["content"]):
-                at, kind = {"content_index": number}, "refusal" if part["type"] == "refusal" else "output_text"
+                at = {"content_index": number}
+                kind = "refusal" if part["type"] == "refusal" else "output_text"
                 member = "refusal" if kind == "refusal" else "text"
                 yield "response.content_part.added", {**at, "part": {**part, member: ""}}
                 for word in words if whole else PIECE.findall(part[member]):

@@ -22,7 +22,10 @@ class Refusal(ValueError):
 
     def __init__(self, message: str, param: str | None = None, code: str | None = None, status: int = 400) -> None:
         super().__init__(message)
-        self.message, self.param, self.code, self.status = message, param, code, status
+        self.message = message
+        self.param = param
+        self.code = code
+        self.status = status
 
 
 def error_body(status: int, message: str, param: str | None = None, code: str | None = None) -> dict[str, Any]:
@@ -48,7 +51,9 @@ def failure_reply(step: Fail) -> bytes:
     headers = reply_headers() if step.retry_after is None else (*reply_headers(), f"retry-after: {step.retry_after}")
     if step.body is not None:
         return whole_reply(step.status, step.body.encode(), "application/json", *headers)
-    message, code = step.message, step.code
+    message = step.message
+    code = step.code
     if step.message == Fail().message and step.status in _WORDS:
-        message, code = _WORDS[step.status][0], step.code or _WORDS[step.status][1]
+        message = _WORDS[step.status][0]
+        code = step.code or _WORDS[step.status][1]
     return json_reply(step.status, error_body(step.status, message, None, code), *headers)

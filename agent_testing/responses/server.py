@@ -16,7 +16,8 @@ from .schema import ResponsesRequest, read_request
 
 RESPONSES = "/v1/responses"
 TOKEN_BYTES = 4
-MIN_CACHED_TOKENS, CACHE_STEP = 1024, 128
+MIN_CACHED_TOKENS = 1024
+CACHE_STEP = 128
 MOST_PROMPTS = 32
 MOST_REMEMBERED = 100_000  # items
 
@@ -96,7 +97,8 @@ class ResponsesServer(ProviderServer):
 
 def _shared(one: str, other: str) -> int:
     """Return the number of characters with which both begin."""
-    low, high = 0, min(len(one), len(other))
+    low = 0
+    high = min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle - 1)

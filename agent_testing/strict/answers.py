@@ -41,7 +41,8 @@ class Answer:
 
 def make_answer(dialect: Dialect, say: Say, *, calls_before: int) -> Answer:
     """Make the answer of a step. `calls_before`: calls in the conversation so far."""
-    reasoning, text = say.reasoning, "".join(text_pieces(say))
+    reasoning = say.reasoning
+    text = "".join(text_pieces(say))
     message: dict[str, Any] = {"role": "assistant", "content": text or None}
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
     if reasoning:

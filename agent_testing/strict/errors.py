@@ -13,7 +13,10 @@ class Refusal(ValueError):
 
     def __init__(self, message: str, param: str | None = None, code: str | None = None, status: int = 400) -> None:
         super().__init__(message)
-        self.message, self.param, self.code, self.status = message, param, code, status
+        self.message = message
+        self.param = param
+        self.code = code
+        self.status = status
 
 
 def refusal_reply(dialect: Dialect, refusal: ValueError) -> WireReply:

@@ -72,7 +72,8 @@ def check_messages(dialect: Dialect, messages: Sequence[Message], given: Given) 
     last_user = max((at for at, one in enumerate(messages) if one.get("role") == "user"), default=0)
     open_calls: list[str] = []
     for at, message in enumerate(messages):
-        role, before = message.get("role"), messages[at - 1].get("role") if at else None
+        role = message.get("role")
+        before = messages[at - 1].get("role") if at else None
         if role == "tool":
             if message.get("tool_call_id") not in open_calls:
                 raise Refusal(

@@ -10,7 +10,9 @@ class ApiError(Exception):
 
     def __init__(self, code: int, description: str, **parameters: Any) -> None:
         super().__init__(description)
-        self.code, self.description, self.parameters = code, description, parameters
+        self.code = code
+        self.description = description
+        self.parameters = parameters
 
     def to_json(self) -> dict[str, Any]:
         """Return the body of the answer."""

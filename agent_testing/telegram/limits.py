@@ -44,7 +44,10 @@ class _Bucket:
     """Refills at a rate, up to a burst."""
 
     def __init__(self, rate: float, burst: float, now: float) -> None:
-        self._rate, self._burst, self._level, self._at = rate, burst, burst, now
+        self._rate = rate
+        self._burst = burst
+        self._level = burst
+        self._at = now
 
     def seconds_until_free(self, now: float) -> float:
         if math.isinf(self._rate):
@@ -61,7 +64,8 @@ class RateLimiter:
     """Refuses what comes too fast. After a refusal all calls in the chat must wait as long as the answer says."""
 
     def __init__(self, limits: TelegramLimits, clock: Callable[[], float]) -> None:
-        self.limits, self.violations = limits, list[Violation]()
+        self.limits = limits
+        self.violations = list[Violation]()
         self._clock = clock
         self._buckets: dict[tuple[str, int], _Bucket] = {}
         self._blocked_until: dict[int, float] = {}

@@ -67,7 +67,8 @@ async def read_parameters(request: Request) -> Parameters:
     """Read a request's parameters. Raises ApiError if the body is too large or is not what its type says."""
     if int(request.headers.get("content-length", "0")) > _MOST_BODY_BYTES:
         raise ApiError(413, "Request Entity Too Large")
-    texts, files = dict(request.query_params), dict[str, Upload]()
+    texts = dict(request.query_params)
+    files = dict[str, Upload]()
     if request.headers.get("content-type", "").startswith("application/json"):
         texts |= _members(await request.body())
         return Parameters(texts)

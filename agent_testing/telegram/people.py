@@ -120,14 +120,16 @@ class User(Account):
         """Delete the account."""
         with self.world.changed:
             self.deactivated = True
-            self.name, self.username = "", None
+            self.name = ""
+            self.username = None
             self.world.changed.notify_all()
 
     # ---------------------------------------------------------------- inside
 
     def _change_block(self, status: str) -> None:
         with self.world.changed:
-            old, self.has_blocked_bot = ("kicked" if self.has_blocked_bot else "member"), status == "kicked"
+            old = "kicked" if self.has_blocked_bot else "member"
+            self.has_blocked_bot = status == "kicked"
             self.world.member_update(self.chat, self, old, status)
 
     def _send_file(
@@ -160,7 +162,8 @@ class User(Account):
 
     def _bot_sees(self, message: Message) -> bool:
         """Whether the bot gets a message: in groups, with its privacy mode, only what is meant for it."""
-        world, chat = self.world, message.chat
+        world = self.world
+        chat = message.chat
         if chat.kind == "private":
             return True
         status = chat.members.get(world.bot.id, "left")
@@ -191,7 +194,8 @@ class Group(Chat):
     def add(self, user: Account, status: str = "member") -> None:
         """Make a person, or the bot, a member or an administrator."""
         with self.world.changed:
-            old, self.members[user.id] = self.members.get(user.id, "left"), status
+            old = self.members.get(user.id, "left")
+            self.members[user.id] = status
             self.world.member_update(self, user, old, status)
 
     def kick(self, user: Account) -> None:
@@ -224,7 +228,8 @@ class Group(Chat):
                 clock=self.clock,
                 world=self.world,
             )
-            self.world.chats[number], self.migrated_to = group, number
+            self.world.chats[number] = group
+            self.migrated_to = number
             body = {"message_id": self.world.next_id("messages"), "date": int(time.time()), "chat": self.to_json()}
             self.world.updates.add("message", {**body, "migrate_to_chat_id": number})
             return group

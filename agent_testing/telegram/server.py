@@ -34,10 +34,13 @@ class BotServer:
 
     def __init__(self, world: World, token: str, faults: FaultPlan) -> None:
         self.journal: deque[Call] = deque(maxlen=_MOST_CALLS)
-        self._world, self._token, self._faults = world, token, faults
+        self._world = world
+        self._token = token
+        self._faults = faults
         self._token_revoked = False
         self._poll: asyncio.Future[Exception] | None = None
-        self._arrived, self._stopping = asyncio.Event(), asyncio.Event()
+        self._arrived = asyncio.Event()
+        self._stopping = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         world.poll_wanted = self._wake_poll
 
@@ -184,10 +187,12 @@ class BotServer:
     async def _wait_for_updates(
         self, request: Request, parameters: Parameters, poll: asyncio.Future[Exception]
     ) -> list[dict[str, Any]]:
-        offset, limit = parameters.integer("offset"), min(100, max(1, parameters.integer("limit", 100)))
+        offset = parameters.integer("offset")
+        limit = min(100, max(1, parameters.integer("limit", 100)))
         timeout = min(_MOST_POLL_SECONDS, max(0, parameters.integer("timeout")))
         loop = asyncio.get_running_loop()
-        end, cut_at = loop.time() + timeout, self._cut_time(timeout)
+        end = loop.time() + timeout
+        cut_at = self._cut_time(timeout)
         with self._world.changed:
             set_allowed_updates(self._world, parameters)
         while not self._stopping.is_set() and not request.state.transport.is_closing():

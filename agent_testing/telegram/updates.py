@@ -44,7 +44,8 @@ class UpdateQueue:
         self.allowed: frozenset[str] | None = None
         """Kinds that the bot asked for; None: all but those that must be asked for."""
         self.faults = UpdateFaults()
-        self._clock, self._arrived = clock, arrived
+        self._clock = clock
+        self._arrived = arrived
         self._next_id = _FIRST_ID
         self._newest_out = 0
         self._waiting: list[Update] = []
@@ -93,7 +94,8 @@ class UpdateQueue:
         else:
             self._confirm([update for update in self._waiting if self._is_confirmed_by(update, offset)])
         self._previous_offset = offset
-        again, self._again = self._again[:limit], self._again[limit:]
+        again = self._again[:limit]
+        self._again = self._again[limit:]
         batch = [*again, *self._due()][:limit]
         for update in batch:
             update.deliveries += 1

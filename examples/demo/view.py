@@ -81,7 +81,8 @@ class StepView:
             self._tokens = usage.total
 
     def _end(self) -> None:
-        seconds, tokens = time.monotonic() - self._began, self._tokens - self._tokens_before
+        seconds = time.monotonic() - self._began
+        tokens = self._tokens - self._tokens_before
         head = f"step {self._step:2}  {seconds:6.2f} s  {tokens:6} tokens"
         if self._failed and self._text and self._calls:
             next(iter(self._calls.values())).insert(1, Text(clipped(self._text, NOTE), style="italic"))

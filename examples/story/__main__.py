@@ -48,7 +48,8 @@ def tell(mesh: SyncMesh, stack: ExitStack, console: Console) -> bool:
         wait_until_accepted(mesh, work)
         with mesh.agent(agent_id).task(work).events() as events:
             view.show(agent_id, events)
-        work, agent_id = view.handed_off, WRITER
+        work = view.handed_off
+        agent_id = WRITER
     show_what_is_left(console, mesh, TEAM, TOPIC)
     try:
         article = mesh.team(TEAM).artifacts.read(ARTICLE)

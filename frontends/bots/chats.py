@@ -89,7 +89,10 @@ class Chats:
         *,
         backoff: Backoff = BACKOFF,
     ) -> None:
-        self._bot, self._database, self._handler, self._clock = bot, database, handler, clock
+        self._bot = bot
+        self._database = database
+        self._handler = handler
+        self._clock = clock
         self._backoff = backoff
         self._strangers = Strangers(bot, database, clock)
         self._people_at_once = asyncio.Semaphore(MAX_AT_ONCE)
@@ -129,7 +132,8 @@ class Chats:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _work(self, chat: str) -> None:
-        progress, arrived = _Progress(), self._arrived[chat]
+        progress = _Progress()
+        arrived = self._arrived[chat]
         while True:
             arrived.clear()
             try:
@@ -189,7 +193,8 @@ class Chats:
             await asyncio.sleep(seconds)
             return
         chat = waiting.update.chat.id
-        arrived, has_urgent = self._arrived[chat], partial(has_urgent_in, bot=self._bot.name, chat=chat)
+        arrived = self._arrived[chat]
+        has_urgent = partial(has_urgent_in, bot=self._bot.name, chat=chat)
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while not await self._database.run(has_urgent):

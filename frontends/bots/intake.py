@@ -58,8 +58,11 @@ class Intake:
         wake: Callable[[Iterable[str]], None],
         refuse: Callable[[str, Chat], None],
     ) -> None:
-        self._bot, self._database, self._clock = bot, database, clock
-        self._wake, self._refuse = wake, refuse
+        self._bot = bot
+        self._database = database
+        self._clock = clock
+        self._wake = wake
+        self._refuse = refuse
         self._seldom = Seldom()
 
     async def accept(self, updates: Sequence[Update]) -> None:
@@ -81,7 +84,8 @@ class Intake:
     def _take_in(
         self, connection: sqlite3.Connection, update: Update, parts: Sequence[Update], taken: _Taken, now: int
     ) -> None:
-        name, chat = self._bot.name, update.chat
+        name = self._bot.name
+        chat = update.chat
         if update.kind == "move":
             note_move_in(connection, name, chat.id, update.text)
             return

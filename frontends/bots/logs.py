@@ -30,7 +30,8 @@ def configure_logs(settings: BotsSettings) -> None:
 class _Redacting(logging.Formatter):
     def __init__(self, inner: logging.Formatter, redactor: Redactor) -> None:
         super().__init__()
-        self._inner, self._redactor = inner, redactor
+        self._inner = inner
+        self._redactor = redactor
 
     def format(self, record: logging.LogRecord) -> str:
         return self._redactor.redact(self._inner.format(record))

@@ -63,7 +63,8 @@ def run(
 async def _run(
     settings: BotsSettings, make_platform: PlatformFactory, make_engine: EngineFactory, commands: Sequence[Command]
 ) -> bool:
-    stop, clock = asyncio.Event(), SystemClock()
+    stop = asyncio.Event()
+    clock = SystemClock()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with AsyncExitStack() as stack:

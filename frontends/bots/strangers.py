@@ -32,7 +32,9 @@ class Strangers:
     """Answers the strangers of one bot."""
 
     def __init__(self, bot: Bot, database: Database, clock: Clock) -> None:
-        self._bot, self._database, self._clock = bot, database, clock
+        self._bot = bot
+        self._database = database
+        self._clock = clock
         self._codes: dict[str, tuple[str, int]] = {}
         """By identity: the code that was shown, which the database does not hold, and when."""
         self._answered: dict[str, float] = {}

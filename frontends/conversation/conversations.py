@@ -47,7 +47,8 @@ class Conversations:
         notify: Sequence[str] = (),
     ) -> None:
         """`notify` has URLs of apprise for the operator's notices."""
-        self._database, self._clock = database, clock or SystemClock()
+        self._database = database
+        self._clock = clock or SystemClock()
         self._operator = OperatorNotices(notify)
         self._bots = {bot.name: self._parts(bot, mesh) for bot in bots}
         self._events = HostEvents(self._bots, database, mesh, self._clock, self._operator)

@@ -26,7 +26,8 @@ class Dispatch:
 
     async def handle(self, update: Update, person: Person) -> None:
         """Carry out an update and end it. Raises Later."""
-        name, message = self.context.bot.name, update.message_id if update.kind == "message" else None
+        name = self.context.bot.name
+        message = update.message_id if update.kind == "message" else None
         chat, shows_again = await self.context.database.run(
             lambda c: (
                 remember_chat_in(c, name, update.chat, message),

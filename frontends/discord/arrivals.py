@@ -45,8 +45,10 @@ class Arrivals:
         most_waiting: int = MOST_WAITING,
         pauses: Backoff = PAUSES,
     ) -> None:
-        self._accept, self._read_history = accept, read_history
-        self._most_waiting, self._pauses = most_waiting, pauses
+        self._accept = accept
+        self._read_history = read_history
+        self._most_waiting = most_waiting
+        self._pauses = pauses
         self._newest = dict(since)
         """The newest stored message of each chat that the bot takes part in."""
         self._waiting: list[Arrival] = []

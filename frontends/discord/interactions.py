@@ -30,7 +30,8 @@ class Interactions:
     """Acknowledges what has been stored."""
 
     def __init__(self, http: HTTPClient, copies: Copies) -> None:
-        self._http, self._copies = http, copies
+        self._http = http
+        self._copies = copies
         self._answering: dict[str, asyncio.Task[None]] = {}
         """By the token of the interaction."""
         self._begun: deque[int] = deque(maxlen=_KEPT)

@@ -57,7 +57,8 @@ class DiscordPlatform:
     """`base_url` is the root of the API: `http://127.0.0.1:8700` means its `/api/v10`, if it has one."""
 
     def __init__(self, token: str, base_url: str | None = None, *, clock: Clock | None = None) -> None:
-        self._token, self._base_url = token, base_url
+        self._token = token
+        self._base_url = base_url
         self._client: Client | None = None
         self._login: _Login | None = None
         self._newest: dict[str, int] = {}
@@ -149,7 +150,8 @@ class DiscordPlatform:
     async def find(
         self, chat: Chat, piece: Piece, *, key: str, after: str, known: Collection[str] = (), file: bool = False
     ) -> str | None:
-        login, channel = self._opened(), self._channel(chat)
+        login = self._opened()
+        channel = self._channel(chat)
         start, most = (discord.Object(int(after)), _MOST_SEARCHED) if after else (None, _NEWEST_SEARCHED)
         async with named():
             history = channel.history(limit=most, after=start)

@@ -31,7 +31,9 @@ class Reception:
         interactions: Interactions,
         copies: Copies,
     ) -> None:
-        self._me, self._interactions, self._copies = me, interactions, copies
+        self._me = me
+        self._interactions = interactions
+        self._copies = copies
         self._gateway = Gateway(client)
         self._arrivals = Arrivals(accept, lambda chat, after: read_history(client, me, chat, after), since)
         for handler in (

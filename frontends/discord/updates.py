@@ -49,7 +49,8 @@ def of_edit(message: discord.Message, me: int) -> Update | None:
 
 def of_interaction(interaction: discord.Interaction) -> Update | None:
     """Return the press of a button, or a slash command; None for anything else."""
-    channel, data = interaction.channel, cast("Mapping[str, Any]", interaction.data or {})
+    channel = interaction.channel
+    data = cast("Mapping[str, Any]", interaction.data or {})
     if channel is None or interaction.user.bot:
         return None
     update = Update(

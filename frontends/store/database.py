@@ -25,7 +25,8 @@ class Database:
     """The database as the event loop uses it: one transaction after the other, in a thread of its own."""
 
     def __init__(self, connection: sqlite3.Connection, thread: ThreadPoolExecutor) -> None:
-        self._connection, self._thread = connection, thread
+        self._connection = connection
+        self._thread = thread
 
     @classmethod
     async def open(cls, path: Path) -> Self:

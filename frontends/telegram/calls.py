@@ -29,7 +29,9 @@ class Calls:
     """The calls of one bot. All raise PlatformError."""
 
     def __init__(self, token: str, clock: Clock, max_wait: float = MAX_WAIT_SECONDS) -> None:
-        self._token, self._clock, self._max_wait = token, clock, max_wait
+        self._token = token
+        self._clock = clock
+        self._max_wait = max_wait
         self._limiter = Limiter(clock)
         self.moves = Moves()
 

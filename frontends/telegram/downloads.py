@@ -26,7 +26,8 @@ async def download(
     if not found.file_path or not found.file_path.startswith(bot.base_file_url):
         raise PlatformError("the server keeps files on its own disk: run the Bot API server without --local")
     address = bot.base_file_url + quote(found.file_path.removeprefix(bot.base_file_url))  # its end is from a person
-    deadline, received = clock.monotonic() + _LONGEST_SECONDS, 0
+    deadline = clock.monotonic() + _LONGEST_SECONDS
+    received = 0
     with translated(token):
         async with aclosing(bot.stream(address)) as chunks:
             async for chunk in chunks:

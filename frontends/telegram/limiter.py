@@ -64,7 +64,8 @@ class Limiter:
     """The turns of all chats of one bot."""
 
     def __init__(self, clock: Clock, sleep: Sleep = asyncio.sleep) -> None:
-        self._clock, self._sleep = clock, sleep
+        self._clock = clock
+        self._sleep = sleep
         self._overall = Turns(OVERALL)
         self._chats: dict[int, Turns] = {}
 

@@ -24,7 +24,8 @@ class Moves:
 
     def note(self, chat: str, number: str) -> None:
         """Note that what comes under this number is of the group too."""
-        self._now[int(chat)], self._before[int(number)] = int(number), int(chat)
+        self._now[int(chat)] = int(number)
+        self._before[int(number)] = int(chat)
 
     def now(self, chat: int) -> int:
         """Return the number that a chat has now."""

@@ -72,11 +72,13 @@ class TelegramPlatform:
     ) -> None:
         """`max_wait`: how long a call waits for its turn. `conflict_seconds`: how long another copy may go on."""
         silence_library_logs()
-        self._token, self._clock = token, clock or SystemClock()
+        self._token = token
+        self._clock = clock or SystemClock()
         with translated(token):
             self._bot = TelegramBot(token, base_url)
         self._calls = Calls(token, self._clock, max_wait)
-        self._poll_seconds, self._conflict_seconds = poll_seconds, conflict_seconds
+        self._poll_seconds = poll_seconds
+        self._conflict_seconds = conflict_seconds
         self._me: User | None = None
         self._newest = NewestMessages()
 
@@ -147,7 +149,8 @@ class TelegramPlatform:
     # ---------------------------------------------------------------- what goes
 
     async def send(self, chat: Chat, piece: Piece, *, key: str, reply_to: str | None = None) -> str:
-        look, (number, topic) = look_of(piece), address_of(chat)
+        look = look_of(piece)
+        number, topic = address_of(chat)
         message = await self._calls.change(
             number,
             lambda number: self._bot.send_message(
@@ -163,7 +166,8 @@ class TelegramPlatform:
         return self._note(chat, message)
 
     async def send_file(self, chat: Chat, name: str, content: bytes, *, key: str, caption: str = "") -> str:
-        look, (number, topic) = caption_of(caption), address_of(chat)
+        look = caption_of(caption)
+        number, topic = address_of(chat)
         message = await self._calls.change(
             number,
             lambda number: self._bot.send_document(
@@ -191,9 +195,12 @@ class TelegramPlatform:
         if not after:  # nothing from which to count
             return None
         change = self._change_caption(chat, piece) if file else self._change_text(chat, piece)
-        number, begin, noted = address_of(chat)[0], int(after), {int(message_id) for message_id in known}
+        number = address_of(chat)[0]
+        begin = int(after)
+        noted = {int(message_id) for message_id in known}
         if self._calls.moves.now(number) != number:
-            begin, noted = max(begin, MOVED), {MOVED, *(one for one in noted if one > MOVED)}
+            begin = max(begin, MOVED)
+            noted = {MOVED, *(one for one in noted if one > MOVED)}
         found = await find_lost_message(self._calls, self._clock, number, change, after=begin, known=noted)
         return None if found is None else str(found)
 
@@ -225,7 +232,8 @@ class TelegramPlatform:
         return str(message_id)
 
     def _change_text(self, chat: Chat, piece: Piece) -> Change:
-        look, (group, _) = look_of(piece), address_of(chat)
+        look = look_of(piece)
+        group, _ = address_of(chat)
         return lambda message_id, number: self._bot.edit_message_text(
             look.text,
             number,
@@ -236,7 +244,8 @@ class TelegramPlatform:
         )
 
     def _change_caption(self, chat: Chat, piece: Piece) -> Change:
-        look, (group, _) = caption_of(piece.markdown), address_of(chat)
+        look = caption_of(piece.markdown)
+        group, _ = address_of(chat)
         return lambda message_id, number: self._bot.edit_message_caption(
             number,
             number_in(group, message_id, number),

@@ -71,7 +71,8 @@ def is_boundary(text: str, at: int) -> bool:
     belongs to what stands before it."""
     if not 0 < at < len(text):
         return True
-    before, after = text[at - 1], text[at]
+    before = text[at - 1]
+    after = text[at]
     if before.isascii() and after.isascii():
         return (before, after) != ("\r", "\n")
     if _extends(after) or before == _ZERO_WIDTH_JOINER:

@@ -38,7 +38,8 @@ def _shortened(text: str, limit: int) -> str:
     if len(text) <= 2 * limit and utf16_length(whole) <= limit:
         return whole
     kept = max(limit - _NOTE_LENGTH, 0)
-    head, tail = text[: kept * 2 // 3], text[-(kept // 3) :]
+    head = text[: kept * 2 // 3]
+    tail = text[-(kept // 3) :]
     while utf16_length(_revealed_lines(head)) > kept * 2 // 3:
         head = beginning(head, utf16_length(head) * 3 // 4)
     while utf16_length(_revealed_lines(tail)) > kept // 3:

@@ -107,7 +107,8 @@ class Reader:
         mark = self._marks or _INDENTATION * self._lists
         if mark:
             self._writer.mark(mark if has_text else mark.rstrip())
-        self._end, self._marks = end, ""
+        self._end = end
+        self._marks = ""
 
 
 def _first_line(token: Token) -> int:

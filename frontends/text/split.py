@@ -73,7 +73,8 @@ def parts(source: str, limit: int, measure: Measure) -> Iterator[Part]:
         if start >= len(source):
             return
         if measure(opening + block.closing, code=False) > limit // 4:
-            block, opening = replace(block, opening="", closing=""), ""
+            block = replace(block, opening="", closing="")
+            opening = ""
         message = _Message(source, start, block, opening, limit, measure)
         cut = message.fill()
         closing = cut.block.closing if cut.at < len(source) else ""
@@ -83,12 +84,14 @@ def parts(source: str, limit: int, measure: Measure) -> Iterator[Part]:
 
 def _next_start(source: str, cut: _Cut) -> tuple[int, OpenBlock, str]:
     """Return where the next message starts, in which block, and its opening."""
-    start, block = cut.at, cut.block
+    start = cut.at
+    block = cut.block
     if block.opening or block.is_code:
         end = source.find("\n", start)
         line = source[start : len(source) if end < 0 else end]
         if block.is_code and not cut.in_line and block.has(line) and block.is_closed_by(line):
-            start, block = start + len(line), NO_BLOCK
+            start = start + len(line)
+            block = NO_BLOCK
         elif not block.has(line) and not cut.in_line:
             block = NO_BLOCK
     if block.is_code:

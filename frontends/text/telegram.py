@@ -96,5 +96,6 @@ def _disarmed(text: str, spans: Sequence[Span]) -> tuple[str, list[Span]]:
 
 
 def _entity(span: Span, offsets: Sequence[int]) -> Entity:
-    start, end = offsets[span.start], offsets[span.end]
+    start = offsets[span.start]
+    end = offsets[span.end]
     return Entity(span.type, start, end - start, span.url, span.language)

@@ -90,7 +90,8 @@ class TelegramWriter:
         self._close()
 
     def open_link(self, address: str, label: str) -> None:
-        self._in_link, self._link_start = True, self._at
+        self._in_link = True
+        self._link_start = self._at
 
     def close_link(self, address: str, label: str) -> None:
         self._in_link = False

@@ -12,7 +12,8 @@ from .sources import all_patterns
 def main() -> int:
     """Print each pattern that is not as the lists say."""
     faults: list[str] = []
-    bounded, unknown = set(BOUNDED), set(MADE_WHILE_RUNNING)
+    bounded = set(BOUNDED)
+    unknown = set(MADE_WHILE_RUNNING)
     for one in all_patterns():
         if one.text is None:
             unknown.discard(one.place)

@@ -73,7 +73,8 @@ class Matcher:
     """Matches a text, and counts its steps."""
 
     def __init__(self, text: str) -> None:
-        self._text, self._groups = text, dict[Any, tuple[int, int]]()
+        self._text = text
+        self._groups = dict[Any, tuple[int, int]]()
         self.steps = 0
 
     def scan(self, parts: list[Any], flags: int, *, all_matches: bool) -> None:
@@ -153,7 +154,8 @@ class Matcher:
         )
 
     def _stands(self, where: Any, at: int, flags: int) -> bool:
-        text, multiline = self._text, flags & re.MULTILINE
+        text = self._text
+        multiline = flags & re.MULTILINE
         if where in (c.AT_BEGINNING, c.AT_BEGINNING_STRING):
             return at == 0 or bool(multiline and where is c.AT_BEGINNING and text[at - 1] == "\n")
         if where is c.AT_END_STRING:

@@ -34,7 +34,8 @@ class AgentWatch:
         self.known = Known()
         self.online = asyncio.Event()
         self.online.set()
-        self._agent, self._changed = agent, changed
+        self._agent = agent
+        self._changed = changed
 
     async def run(self) -> None:
         """Ask for the status until it is cancelled."""

@@ -36,7 +36,8 @@ class Decision:
 
 def approval_menu(approval: Approval, change: FileChange | None = None) -> tuple[Menu, list[Decision]]:
     """Return the card, and what each of its choices means."""
-    decisions, choices = [Decision(ONCE)], [Choice("Yes, once")]
+    decisions = [Decision(ONCE)]
+    choices = [Choice("Yes, once")]
     if approval.always:
         for scope in SCOPES:
             decisions.append(Decision(ALWAYS, scope=scope))

@@ -64,7 +64,9 @@ class Conversation:
     """Sends messages of one session and follows its turns. `run` must run as long as it is used."""
 
     def __init__(self, agent: Agent, session: str, view: View, online: asyncio.Event) -> None:
-        self.agent, self.session, self.online = agent, session, online
+        self.agent = agent
+        self.session = session
+        self.online = online
         self.model: str | None = None
         """For the messages from now on; None: the session's own."""
         self.manifest: str | None = None
@@ -104,7 +106,8 @@ class Conversation:
 
     async def stop(self) -> str | None:
         """Stop the turn that runs, or take back the message that waits for one: its text is returned."""
-        message, following = self.current, self._following
+        message = self.current
+        following = self._following
         if message is not None and following is not None and not self._begun and not self.online.is_set():
             following.cancel()
             return message.text
@@ -150,7 +153,8 @@ class Conversation:
                 while not self._pending:
                     self._news.clear()
                     await self._news.wait()
-                self.current, self._begun = self._pending.popleft(), False
+                self.current = self._pending.popleft()
+                self._begun = False
                 self._queued = False
                 self._following = asyncio.create_task(self._follow(self.current))
                 await asyncio.wait({self._following})

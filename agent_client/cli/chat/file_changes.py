@@ -28,12 +28,14 @@ async def made_change(agent: Agent, tool: str, given: Any, backup: str | None) -
 async def _change(agent: Agent, tool: str, given: Any, source: Any) -> FileChange | None:
     if tool not in ("write", "edit") or not is_object(given) or not isinstance(given.get("path"), str):
         return None
-    path, before = str(given["path"]), await _text(agent, source) if isinstance(source, str) else None
+    path = str(given["path"])
+    before = await _text(agent, source) if isinstance(source, str) else None
     if tool == "write":
         content = given.get("content", "")
         after = json_document(content) if isinstance(content, dict | list) else str(content)
         return FileChange(path, before or "", after, whole=before is not None)
-    old, new = str(given.get("old_string", "")), str(given.get("new_string", ""))
+    old = str(given.get("old_string", ""))
+    new = str(given.get("new_string", ""))
     if before is None or not old or old not in before:
         return FileChange(path, old, new, whole=False)
     return FileChange(path, before, before.replace(old, new, -1 if given.get("replace_all") is True else 1))

@@ -29,8 +29,11 @@ class Person:
     def __init__(
         self, agent: Agent, screen: Screen, transcript: Transcript, online: asyncio.Event, stop: Callable[[], None]
     ) -> None:
-        self._agent, self._screen, self._transcript = agent, screen, transcript
-        self._online, self._stop = online, stop
+        self._agent = agent
+        self._screen = screen
+        self._transcript = transcript
+        self._online = online
+        self._stop = stop
         self._asking: dict[str, asyncio.Task[None]] = {}
         """By the id of the call that waits."""
         self._undecided: dict[str, Approval | Question] = {}

@@ -43,7 +43,8 @@ WIDTH = 200
 async def run_plain(agent: Agent, session: str, options: ChatOptions) -> int:
     """Follow the turn that is open, then send each line and print its reply, until the input ends or a turn waits.
     Returns the code of the last turn."""
-    chat, lines = PlainChat(agent, session, options.by), _lines()
+    chat = PlainChat(agent, session, options.by)
+    lines = _lines()
     code = await chat.resume(lines)
     if options.message and code != WAITS:
         code = await chat.turn(options.message, lines)
@@ -59,7 +60,9 @@ class PlainChat:
     """One session in plain lines."""
 
     def __init__(self, agent: Agent, session: str, by: AnsweredBy) -> None:
-        self._agent, self._session, self._by = agent, session, by
+        self._agent = agent
+        self._session = session
+        self._by = by
         self._out = Output()
         self._calls: dict[str, ToolLine] = {}
         self._in_text = False
@@ -81,7 +84,8 @@ class PlainChat:
             name = safe_line(message.partition(" ")[0])
             self._out.note(f"{name} was sent as a message: there are commands in a terminal only")
         try:
-            by, session = self._by, self._session
+            by = self._by
+            session = self._session
             stream = self._agent.chat(message, session=session, model=by.model, agent=by.agent, wait=FOLLOW_SECONDS)
             return await self._follow(stream, lines)
         except ClientError as error:
@@ -176,7 +180,8 @@ class PlainChat:
 async def _lines() -> AsyncGenerator[str]:
     """Yield the lines of the input, each read when it is asked for. Nothing waits for the thread that reads them, so
     Ctrl-C ends the chat at once."""
-    loop, asked_for = asyncio.get_running_loop(), SimpleQueue[asyncio.Future[str]]()
+    loop = asyncio.get_running_loop()
+    asked_for = SimpleQueue[asyncio.Future[str]]()
 
     def read() -> None:
         with open(sys.stdin.fileno(), encoding="utf-8", errors="replace", closefd=False) as lines:

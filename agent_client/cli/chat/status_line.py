@@ -14,7 +14,8 @@ from .conversation import Conversation
 DIM = "ansibrightblack"
 SEPARATOR = " · "
 TITLE_CELLS = 30
-FULL, NEARLY_FULL = 90.0, 70.0
+FULL = 90.0
+NEARLY_FULL = 70.0
 FINE_CHANNELS = ("off", "ready", "busy")
 """States of the channel to the host in which work gets through."""
 
@@ -30,8 +31,10 @@ class Part:
 
 def status_parts(known: Known, conversation: Conversation, *, online: bool) -> list[Part]:
     """Return what there is to say, from left to right."""
-    session, status = known.session, known.status
-    agent, model = agent_now(known, conversation), model_now(known, conversation)
+    session = known.session
+    status = known.status
+    agent = agent_now(known, conversation)
+    model = model_now(known, conversation)
     parts = [
         Part(agent, 5, "ansicyan"),
         Part(model if model != agent else "", 4),

@@ -46,7 +46,8 @@ class ChatWindow:
     """Shows a conversation and does what keys and commands say."""
 
     def __init__(self, agent: Agent, session: str, options: ChatOptions) -> None:
-        self.agent, self.options = agent, options
+        self.agent = agent
+        self.options = options
         commands = [Completable(one.name, one.help) for one in COMMANDS]
         completer = ChatCompleter(commands, lambda name: argument_values(self, name), Folders(agent))
         self.screen = Screen(completer, open_history(options.history))
@@ -54,7 +55,8 @@ class ChatWindow:
         self.transcript = Transcript(self.screen)
         self.watch = AgentWatch(agent, self.screen.changed)
         self.conversation = Conversation(agent, session, self, self.watch.online)
-        self.conversation.model, self.conversation.manifest = options.by.model, options.by.agent
+        self.conversation.model = options.by.model
+        self.conversation.manifest = options.by.agent
         self.person = Person(agent, self.screen, self.transcript, self.watch.online, self.stop)
         self._inputs: dict[str, ToolCall] = {}
         """Calls of the turn whose change is shown with their result."""

@@ -99,7 +99,8 @@ def _list(call: Invocation, found: Sequence[ListedRequest]) -> None:
 
 
 def _row(one: ListedRequest, *, cut: bool) -> Sequence[str]:
-    code, brief = one.code or "", exact_line(_brief(one))
+    code = one.code or ""
+    brief = exact_line(_brief(one))
     if cut and (missing := len(brief) - SHOWN_CHARACTERS) > 0:
         code = ""
         brief = f"{brief[:SHOWN_CHARACTERS]}… {missing} characters more: agent approve {one.id}"

@@ -51,7 +51,8 @@ async def check_agent(target: Target) -> Sequence[Finding] | None:
 
 
 async def _check_agent(mesh: Mesh, workspace: Workspace, *, chosen: bool) -> Sequence[Finding]:
-    name, ready = f"agent {workspace.id}", workspace.mediation_ready
+    name = f"agent {workspace.id}"
+    ready = workspace.mediation_ready
     if ready is not None and ready.code == "quarantined":
         fix = f"if it is safe again: POST /workspaces/{workspace.id}/unquarantine, then `agent up` in its folder"
         return [error(name, "is in quarantine: it is stopped, and its tokens are void", fix)]

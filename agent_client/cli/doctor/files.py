@@ -11,7 +11,8 @@ from ..errors import CliError
 from ..local import data_dir
 from .finding import Finding, error, ok, warning
 
-_LEAST_BYTES, _FEW_BYTES = 100 << 20, 1 << 30
+_LEAST_BYTES = 100 << 20
+_FEW_BYTES = 1 << 30
 """Below the first a database may fail; below the second it is time to look."""
 
 

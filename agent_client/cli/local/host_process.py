@@ -25,7 +25,8 @@ STOP_SECONDS = 60.0
 """A host gives its runtimes 15 s, and model calls under way 5 s."""
 _POLL_SECONDS = 0.05
 _TAIL_BYTES = 2_000
-_PORT, _LISTENER_PORT = 8420, 9900
+_PORT = 8420
+_LISTENER_PORT = 9900
 """The host's own, where nothing else is set."""
 _REPLACED = frozenset({"MESH_ADMIN_TOKEN", "MESH_PROVIDER"}) | {
     f"{name}_{what}" for name in VARIABLES.values() for what in ("API_KEY", "BASE_URL", "MODEL")

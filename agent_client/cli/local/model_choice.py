@@ -15,8 +15,10 @@ from ..errors import CliError
 from .kept_files import keep_file
 
 Provider = Literal["demo", "openai-compatible", "anthropic"]
-OPENAI_URL, OPENAI_MODEL = "https://api.openai.com/v1", "gpt-4.1-mini"
-ANTHROPIC_URL, ANTHROPIC_MODEL = "https://api.anthropic.com", "claude-sonnet-5-5"
+OPENAI_URL = "https://api.openai.com/v1"
+OPENAI_MODEL = "gpt-4.1-mini"
+ANTHROPIC_URL = "https://api.anthropic.com"
+ANTHROPIC_MODEL = "claude-sonnet-5-5"
 """Those of the host, where nothing else is set."""
 VARIABLES: Mapping[Provider, str] = {"openai-compatible": "OPENAI", "anthropic": "ANTHROPIC"}
 """What the ecosystem's variables for a provider begin with."""
@@ -24,7 +26,8 @@ _DEFAULTS: Mapping[Provider, tuple[str, str]] = {
     "openai-compatible": (OPENAI_URL, OPENAI_MODEL),
     "anthropic": (ANTHROPIC_URL, ANTHROPIC_MODEL),
 }
-_FILE, _KEY = "model.json", "model.key"
+_FILE = "model.json"
+_KEY = "model.key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,8 @@ def load_choice(folder: Path) -> ModelChoice | None:
     """Return the choice that was kept; None if there is none. Raises CliError that names the fault."""
     path = folder / _FILE
     try:
-        data, key = path.read_bytes(), _read_key(folder / _KEY)
+        data = path.read_bytes()
+        key = _read_key(folder / _KEY)
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
@@ -104,7 +108,8 @@ def choices_of_environment(saved: ModelChoice | None = None) -> Sequence[ModelCh
     is as it was saved for that provider, or else the default. Raises CliError."""
     found: list[ModelChoice] = []
     for provider, name in VARIABLES.items():
-        key, url = key_of_environment(provider), os.environ.get(f"{name}_BASE_URL")
+        key = key_of_environment(provider)
+        url = os.environ.get(f"{name}_BASE_URL")
         if key or (url and provider == "openai-compatible"):
             base = saved if saved is not None and saved.provider == provider else default_choice(provider)
             model = os.environ.get(f"{name}_MODEL") or base.model

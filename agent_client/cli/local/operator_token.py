@@ -19,7 +19,8 @@ def operator_token_file(folder: Path) -> Path:
 def ensure_operator_token(folder: Path) -> Path:
     """Return the file of the token, made if it is missing. A token of MESH_ADMIN_TOKEN is written there. Raises
     CliError."""
-    path, named = operator_token_file(folder), os.environ.get("MESH_ADMIN_TOKEN")
+    path = operator_token_file(folder)
+    named = os.environ.get("MESH_ADMIN_TOKEN")
     if named and "MESH_ADMIN_TOKEN_FILE" not in os.environ:
         keep_file(path, f"{named}\n")
     elif not path.exists():

@@ -22,7 +22,8 @@ _POLL_SECONDS = 0.05
 @asynccontextmanager
 async def one_at_a_time(data: Path) -> AsyncGenerator[None]:
     """Hold the lock in the host's data folder. Raises CliError if another command holds it for too long."""
-    file, deadline = _open(data / LOCK_NAME), monotonic() + SECONDS
+    file = _open(data / LOCK_NAME)
+    deadline = monotonic() + SECONDS
     with file:
         while not _taken(file.fileno()):
             if monotonic() > deadline:

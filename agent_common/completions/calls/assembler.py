@@ -127,7 +127,8 @@ class CallAssembler:
         function = delta.get("function")
         function = _parsed(function) if isinstance(function, str) and function.startswith("{") else function
         function = function if is_object(function) else delta
-        name, given = _text(function.get("name")), _text(delta.get("id"))
+        name = _text(function.get("name"))
+        given = _text(delta.get("id"))
         arguments = next((function[name] for name in _ARGUMENTS if function.get(name) is not None), None)
         piece = _text(arguments) if arguments is None or isinstance(arguments, str) else json.dumps(arguments)
         name, given, piece = map(replace_lone_surrogates, (name, given, piece))
@@ -214,7 +215,8 @@ class CallAssembler:
 
     def _unique(self, call_id: str) -> str:
         """Return the id, made unique: some providers give every call of an answer the same one."""
-        number, unique = len(self._ids), call_id
+        number = len(self._ids)
+        unique = call_id
         while unique in self._ids:
             unique = f"{unique}_{number}"
         self._ids.add(unique)
@@ -259,7 +261,8 @@ def _is_other_object(call: _Call, piece: str) -> bool:
     empty one."""
     if not piece.lstrip().startswith("{"):
         return False
-    before, new = _parsed("".join(call.pieces)), _parsed(piece)
+    before = _parsed("".join(call.pieces))
+    new = _parsed(piece)
     if not (is_object(before) and is_object(new) and before and new):
         return False
     may_grow = clean_name(call.id) != call.name  # some give the tool's name for an id, to each of its calls
@@ -305,7 +308,9 @@ def _arguments(pieces: list[str]) -> str:
 def _last_of_equals(text: str) -> str:
     """Return the last of several objects in a text if all are equal; the text without placeholders if they are not."""
     text = _LEADING.sub("", text).strip()
-    first, begin, end = "", 0, 0
+    first = ""
+    begin = 0
+    end = 0
     try:
         check_cost(text.encode(errors="replace"), ARGUMENT_LIMITS)
         while end < len(text):
@@ -322,7 +327,8 @@ def _last_of_equals(text: str) -> str:
 
 def _count_placeholders(pieces: list[str]) -> int:
     """Return how many pieces at the beginning stand for arguments that come behind them."""
-    count, follows = 0, ""
+    count = 0
+    follows = ""
     for at in range(len(pieces) - 1, -1, -1):
         count = count + 1 if follows == "{" and pieces[at].strip() in _PLACEHOLDERS else 0
         follows = pieces[at].lstrip()[:1] or follows

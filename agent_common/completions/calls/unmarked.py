@@ -37,7 +37,8 @@ def begins_unmarked_call(text: str, names: frozenset[str]) -> bool | None:
         if part is None or not _may_be_member(part["name"] or "", ended=bool(part["end"])):
             return False
         return None
-    name, value = first["name"], first["value"]
+    name = first["name"]
+    value = first["value"]
     if name in NAME_MEMBERS:
         return value is not None and clean_name(value) in names
     if name == "type":

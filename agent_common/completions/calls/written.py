@@ -153,7 +153,8 @@ def is_plain(text: str, why: NotCalls, *, unmarked: bool, behind_text: bool) -> 
 
 
 def _calls(text: str, names: frozenset[str] | None) -> Iterator[tuple[str, str]]:
-    at, as_json = 0, False
+    at = 0
+    as_json = False
     while at < len(text):
         if named := _NAMED.match(text, at):
             name = next(filter(None, named.groups())).strip()
@@ -163,7 +164,8 @@ def _calls(text: str, names: frozenset[str] | None) -> Iterator[tuple[str, str]]
             at = glue.end()
         elif not as_json and BEGINS.match(text, at):
             found, text = _python_calls(text[at:], names)
-            as_json, at = True, 0
+            as_json = True
+            at = 0
             yield from found
         else:
             value, at = _value(text, at)

@@ -162,7 +162,8 @@ def _validation_fault(fault: Any) -> str:
     """Return one fault of a validating server: the member and what is wrong with it."""
     if not is_object(fault):
         return str(fault)
-    where, what = fault.get("loc"), fault.get("msg") or fault.get("message")
+    where = fault.get("loc")
+    what = fault.get("msg") or fault.get("message")
     where_named = ".".join(map(str, cast("list[Any]", where))) if isinstance(where, list) else ""
     return f"{where_named}: {what}" if where_named else str(what or fault)
 

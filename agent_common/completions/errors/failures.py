@@ -222,7 +222,8 @@ def _error(status: int | None, headers: Mapping[str, str], report: ErrorReport, 
 
 
 def _classified(status: int | None, headers: Mapping[str, str], report: ErrorReport, text: str) -> ModelError:
-    words, codes = report.words, report.codes
+    words = report.words
+    codes = report.codes
     limited = _is_limited(status, codes, words)
     wait = wait_of(headers, report, limited=limited)
     code = _final_code(status, report, limited=limited)
@@ -245,7 +246,8 @@ def _classified(status: int | None, headers: Mapping[str, str], report: ErrorRep
 
 def _final_code(status: int | None, report: ErrorReport, *, limited: bool) -> ModelErrorCode | None:
     """Return the code of an error whose words say more than its status; None if they do not."""
-    words, codes = report.words, report.codes
+    words = report.words
+    codes = report.codes
     if "provider_auth" in codes:
         return "model_auth"
     if status == 402 and BUDGET_EXHAUSTED in codes:

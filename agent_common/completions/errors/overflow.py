@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 MAX_CHARACTERS = 4_000
 """Characters of an error text that are searched."""
-MIN_TOKENS, MAX_TOKENS = 256, 100_000_000
+MIN_TOKENS = 256
+MAX_TOKENS = 100_000_000
 """Bounds of a plausible window, in tokens."""
 
 _RATES = re.compile(r"per (?:minute|hour|day)|rate.?limit|\btpm\b|quota|throttl", re.IGNORECASE)
@@ -55,7 +56,8 @@ def overflow_of(text: str) -> OverflowReport | None:
     text = text[:MAX_CHARACTERS]
     if is_about_rates(text):
         return None
-    limit, actual = _found(_LIMITS, text), _found(_ACTUALS, text)
+    limit = _found(_LIMITS, text)
+    actual = _found(_ACTUALS, text)
     with_reply = actual is None
     if actual is None:
         actual = _found(_TOTALS, text)

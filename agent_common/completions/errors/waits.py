@@ -59,7 +59,8 @@ _RESETS = (
 _LISTED = re.compile(r"\b(?:r|remaining)=(\d{1,15})\W{1,3}(?:t|reset)=(\d{1,15})\b")
 """What is left and the seconds until more is, in the header `ratelimit` of the IETF's drafts."""
 _HOUR = 3600
-_EPOCH, _EPOCH_MS = 1e9, 1e11
+_EPOCH = 1e9
+_EPOCH_MS = 1e11
 """A larger number is no duration but a moment, in seconds or milliseconds."""
 _BEYOND_COUNT = 1e18
 """No time is that long, nor a moment in nanoseconds that late. An integer of JSON may be larger than any float."""

@@ -65,11 +65,13 @@ class HttpPool:
 
         Raises ValueError if `url` is not a base URL."""
         base = parse_http_url(url)
-        self._endpoint, self._path = base.endpoint, base.path
+        self._endpoint = base.endpoint
+        self._path = base.path
         self._tls = public_tls() if base.tls else None
         named = {"host": base.host, **headers}
         self._head = _header_lines(named)
-        self._idle_seconds, self._connect_seconds = read_timeout, connect_timeout
+        self._idle_seconds = read_timeout
+        self._connect_seconds = connect_timeout
         self._first_seconds = read_timeout if first_timeout is None else first_timeout
         self._idle: list[HttpConnection] = []
 

@@ -7,7 +7,8 @@ import httptools
 MAX_HEAD_BYTES = 64 * 1024
 """Most bytes of a head; and of the chunk sizes, their extensions and the trailers that come without a piece of the body
 between them."""
-_FINAL, _LAST_STATUS = 200, 599
+_FINAL = 200
+_LAST_STATUS = 599
 """Statuses below are only announcements of a reply; there are none above."""
 
 _SINGLE = frozenset((
@@ -41,7 +42,10 @@ class ReplyParser:
     def expect_reply(self) -> None:
         """Forget the reply before."""
         self._parser = httptools.HttpResponseParser(self)
-        self.status, self.headers, self.pieces, self.waiting_bytes = 0, {}, [], 0
+        self.status = 0
+        self.headers = {}
+        self.pieces = []
+        self.waiting_bytes = 0
         self.done = self.unsolicited = self.keep_alive = False
         self._unproductive = self._header_bytes = self._unknown_status = 0
 
@@ -71,7 +75,8 @@ class ReplyParser:
         self._header_bytes += len(name) + len(value) + len(": \r\n")
         if self.status or self._header_bytes > MAX_HEAD_BYTES:  # a trailer is no header
             return
-        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        key = name.decode("latin-1").lower()
+        text = value.decode("latin-1")
         if key not in self.headers:
             self.headers[key] = text
         elif key not in _SINGLE:

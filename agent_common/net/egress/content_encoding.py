@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from ...errors import ToolFailure
 
 ACCEPTED = "gzip, deflate"
-_GZIP, _ZLIB, _RAW = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS, -zlib.MAX_WBITS
+_GZIP = 16 + zlib.MAX_WBITS
+_ZLIB = zlib.MAX_WBITS
+_RAW = -zlib.MAX_WBITS
 _FORMS = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": _ZLIB}
 _UNKNOWN = frozenset({"br", "zstd", "compress", "x-compress", "dcb", "dcz", "exi", "pack200-gzip"})
 """Compressions that are not read here. Any other name is none: some servers name a charset."""
@@ -67,7 +69,8 @@ class Inflater:
         except zlib.error as error:
             if self._form != _ZLIB or self._begun:
                 raise ToolFailure("the answer's compressed data is damaged") from error
-            self._form, self._unpack = _RAW, zlib.decompressobj(_RAW)  # `deflate` may lack its zlib header
+            self._form = _RAW  # `deflate` may lack its zlib header
+            self._unpack = zlib.decompressobj(_RAW)
             return b"", piece
         self._begun = True
         return data, self._unpack.unused_data if self._unpack.eof else self._unpack.unconsumed_tail

@@ -17,7 +17,9 @@ class HttpExchange(ReplyParser):
 
     def __init__(self, stream: ByteStream, host: str, idle_seconds: float) -> None:
         super().__init__()
-        self._stream, self._host, self._idle = stream, host, idle_seconds
+        self._stream = stream
+        self._host = host
+        self._idle = idle_seconds
 
     async def send(self, request: bytes) -> None:
         """Write the request and wait for the head of its reply."""
@@ -30,7 +32,9 @@ class HttpExchange(ReplyParser):
     async def read(self) -> AsyncIterator[bytes]:
         """Yield the body as it arrives."""
         while True:
-            ready, self.pieces, self.waiting_bytes = self.pieces, [], 0
+            ready = self.pieces
+            self.pieces = []
+            self.waiting_bytes = 0
             for piece in ready:
                 yield piece
             if self.done:

@@ -14,7 +14,8 @@ UNIX_SCHEME = "http+unix"
 VSOCK_SCHEME = "http+vsock"
 MAX_UNIX_PATH_BYTES = 107
 """The kernel's limit for the path of a socket, in bytes."""
-HOST_CID, LOOPBACK_CID = 2, 1
+HOST_CID = 2
+LOOPBACK_CID = 1
 ANY_CID = ANY_PORT = 0xFFFF_FFFF
 _VSOCK = re.compile(r"([0-9]{0,10}):([0-9]{1,10})")
 _MIN_CID = 1
@@ -47,7 +48,8 @@ class Vsock:
     port: int
 
     def __str__(self) -> str:
-        cid, port = "" if self.cid == ANY_CID else self.cid, 0 if self.port == ANY_PORT else self.port
+        cid = "" if self.cid == ANY_CID else self.cid
+        port = 0 if self.port == ANY_PORT else self.port
         return f"vsock://{cid}:{port}"
 
 
@@ -131,7 +133,8 @@ def _tcp(url: str, *, listening: bool = False, default: int | None = None) -> Tc
     example = "tcp://127.0.0.1:8420" if default is None else "http://127.0.0.1:8420"
     try:
         parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
+        host = parts.hostname
+        port = parts.port
     except ValueError as error:
         raise ValueError(f"must name a host, and a port from 1 to 65535, as in {example}") from error
     port = default if port is None else port
@@ -159,7 +162,8 @@ def _vsock(text: str, example: str, *, listening: bool = False) -> Vsock:
     found = _VSOCK.fullmatch(text)
     if found is None or not (found[1] or listening):
         raise ValueError(f"must name a context id and a port in numbers, as in {example} ({HOST_CID} is the host)")
-    cid, port = int(found[1] or ANY_CID), int(found[2])
+    cid = int(found[1] or ANY_CID)
+    port = int(found[2])
     if not (_MIN_CID <= cid < ANY_CID or (listening and not found[1])):
         raise ValueError(f"must name a context id from {_MIN_CID} to {ANY_CID - 1}, as in {example}")
     if port == 0 and listening:

@@ -22,7 +22,8 @@ UNIX_MODE = 0o660
 BACKLOG = 2048
 _LOCK_SECONDS = 2.0
 _FIRST_USER_PORT = 1024
-_LOOPBACK_4, _LOOPBACK_6 = "127.0.0.1", "::1"
+_LOOPBACK_4 = "127.0.0.1"
+_LOOPBACK_6 = "::1"
 
 
 @dataclass(slots=True)

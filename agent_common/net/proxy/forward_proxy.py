@@ -70,7 +70,8 @@ class ConnectionRecord:
 class _Refused(Exception):
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
-        self.status, self.reason = status, reason
+        self.status = status
+        self.reason = reason
 
 
 @dataclass(eq=False, slots=True)
@@ -98,8 +99,11 @@ class ForwardProxy:
         limits: ForwardProxyLimits | None = None,
         count_sent: ByteCounter | None = None,
     ) -> None:
-        self._upstream, self._check_host = upstream, check_host
-        self._authenticate, self._on_closed, self._count_sent = authenticate, on_closed, count_sent
+        self._upstream = upstream
+        self._check_host = check_host
+        self._authenticate = authenticate
+        self._on_closed = on_closed
+        self._count_sent = count_sent
         self._limits = limits or ForwardProxyLimits()
         self._entries: dict[asyncio.Server, _Entry] = {}
         self._heads: OrderedDict[ByteStream, None] = OrderedDict()
@@ -158,7 +162,9 @@ class ForwardProxy:
 
     async def _serve(self, client: ByteStream) -> None:
         loop = asyncio.get_running_loop()
-        record, began, me = ConnectionRecord(), loop.time(), asyncio.current_task()
+        record = ConnectionRecord()
+        began = loop.time()
+        me = asyncio.current_task()
         self._records[me] = record
         total = asyncio.timeout(self._limits.total_seconds)
         try:
@@ -186,10 +192,12 @@ class ForwardProxy:
             self._heads.pop(client, None)
             upstream = await self._open_upstream(request, record)
         except _Refused as refused:
-            record.status, record.reason = refused.status, refused.reason
+            record.status = refused.status
+            record.reason = refused.reason
             client.writer.write(_refusal_response(refused))
             return
-        record.verdict, record.status = "open", 200
+        record.verdict = "open"
+        record.status = 200
         try:
             if request.url is None:
                 client.writer.write(ESTABLISHED)
@@ -209,7 +217,8 @@ class ForwardProxy:
     async def _authorise_request(self, client: ByteStream, record: ConnectionRecord) -> ProxyRequest:
         """Read a request, and return it if its client is known and its host is allowed. Raises _Refused otherwise."""
         request = await self._read_request(client)
-        record.host, record.port = request.host, request.port
+        record.host = request.host
+        record.port = request.port
         if self._authenticate is not None:
             token = request.credentials
             try:
@@ -333,7 +342,8 @@ async def unix_socket_proxy(
 
 async def _run_both(primary: Awaitable[None], secondary: Awaitable[None]) -> None:
     """Run both until the primary one has ended, or either fails."""
-    main, aside = asyncio.ensure_future(primary), asyncio.ensure_future(secondary)
+    main = asyncio.ensure_future(primary)
+    aside = asyncio.ensure_future(secondary)
     try:
         done, _ = await asyncio.wait({main, aside}, return_when=asyncio.FIRST_COMPLETED)
         if aside in done:

@@ -121,7 +121,8 @@ def _destination(method: str, target: str) -> tuple[str, int, Url | None]:
 
 def _check_framing(request: ProxyRequest) -> None:
     """Raise InvalidProxyRequest if the end of the body is ambiguous."""
-    lengths, codings = request.header_values("content-length"), request.header_values("transfer-encoding")
+    lengths = request.header_values("content-length")
+    codings = request.header_values("transfer-encoding")
     if len(lengths) > 1 or not all(re.fullmatch(r"[0-9]{1,15}", length) for length in lengths):
         raise InvalidProxyRequest("content-length must be one number")
     if codings:

@@ -42,7 +42,8 @@ def begin(session_type: SessionType[Any], info: SessionInfo) -> FoldedSession:
 
 def validate(session_type: SessionType[Any], folded: FoldedSession, envelope: Envelope) -> None:
     """Raise AccessDeniedError or ProtocolError unless the session allows this envelope now."""
-    info, sender = folded.info, envelope.sender_id
+    info = folded.info
+    sender = envelope.sender_id
     if sender != HUB_ID and not info.has(sender):
         raise AccessDeniedError(f"{sender or 'nobody'} does not take part in the session {info.session_id}")
     for one in envelope.audience or ():
@@ -54,7 +55,8 @@ def validate(session_type: SessionType[Any], folded: FoldedSession, envelope: En
 
 def fold(session_type: SessionType[Any], folded: FoldedSession, envelope: Envelope) -> FoldedSession:
     """The session after the next envelope of its log."""
-    kind, at = envelope.event_type, envelope.created_at
+    kind = envelope.event_type
+    at = envelope.created_at
     return FoldedSession(
         fold_lifecycle(folded.info, envelope),
         session_type.fold(folded.state, envelope),

@@ -88,7 +88,8 @@ def roles(ids_and_names: tuple[tuple[str, str], ...]) -> tuple[Participant, ...]
 
 def validate_lifecycle(info: SessionInfo, envelope: Envelope) -> None:
     """Raise ProtocolError unless the session is in a state in which this may be sent."""
-    kind, sender = envelope.event_type, envelope.sender_id
+    kind = envelope.event_type
+    sender = envelope.sender_id
     if info.is_over:
         raise ProtocolError(f"the session {info.session_id} is {info.state}: {info.close_reason}")
     if sender == HUB_ID:
@@ -104,7 +105,9 @@ def validate_lifecycle(info: SessionInfo, envelope: Envelope) -> None:
 
 def fold_lifecycle(info: SessionInfo, envelope: Envelope) -> SessionInfo:
     """The session after an envelope. Most change nothing."""
-    kind, sender, data = envelope.event_type, envelope.sender_id, envelope.event_data
+    kind = envelope.event_type
+    sender = envelope.sender_id
+    data = envelope.event_data
     if not kind.startswith(("ag2.session.", EV_EXPECTATION_VIOLATED)):
         return info
     if kind == EV_SESSION_INVITE_ACK:

@@ -47,7 +47,9 @@ class Offer:
         if found is None:
             return None
         given = dict(pair.split("=", 1) for pair in found[1].split())
-        window, size, sid = given.get("win", "1"), given.get("max", "1048576"), given.get("sid", "")
+        window = given.get("win", "1")
+        size = given.get("max", "1048576")
+        sid = given.get("sid", "")
         epoch = given.get("epoch", "0")
         if not (_number(window) and _number(size) and _number(epoch) and _SID.fullmatch(sid)):
             return None

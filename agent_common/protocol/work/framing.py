@@ -93,7 +93,9 @@ class Lines:
             self._kept += memoryview(data)[begin:end]
 
     def _line(self) -> bytes | FrameFault | None:
-        length, too_long, line = self._length, self._too_long, bytes(self._kept)
+        length = self._length
+        too_long = self._too_long
+        line = bytes(self._kept)
         self._length = 0
         self._too_long = False
         self._kept.clear()
@@ -234,7 +236,8 @@ def _examine(value: Any) -> None:
 
     Not recursive, so that deep nesting cannot overflow the stack.
     """
-    level, depth = [value], 0
+    level = [value]
+    depth = 0
     while level:
         depth += 1
         if depth > MAX_DEPTH:

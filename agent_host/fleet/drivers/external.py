@@ -54,7 +54,8 @@ class ExternalRuntime:
     url = ""
 
     def __init__(self, workspace: str, connect_agent: ConnectAgent) -> None:
-        self._workspace, self._connect_agent = workspace, connect_agent
+        self._workspace = workspace
+        self._connect_agent = connect_agent
 
     async def wait(self) -> str:
         await asyncio.Event().wait()

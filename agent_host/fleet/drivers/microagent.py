@@ -30,7 +30,9 @@ class MicroagentDriver:
     sees_host_files = False
 
     def __init__(self, program: tuple[str, ...], start_timeout: float, poll: float = _POLL_SECONDS) -> None:
-        self._program, self._start_timeout, self._poll = program, start_timeout, poll
+        self._program = program
+        self._start_timeout = start_timeout
+        self._poll = poll
 
     def allocate_url(self) -> str:
         return ""

@@ -41,7 +41,8 @@ async def _view(request: Request, workspace: Workspace) -> WorkspaceView:
 async def _view_fields(request: Request, workspace: Workspace) -> dict[str, object]:
     listener = _listener(request)
     names = (name for name in workspace.__slots__ if name != "token")
-    ready, address = await listener.workspaces.readiness(workspace.id), listener.workspaces.address_of(workspace.id)
+    ready = await listener.workspaces.readiness(workspace.id)
+    address = listener.workspaces.address_of(workspace.id)
     return {
         **{name: getattr(workspace, name) for name in names},
         "data_dir": str(workspace.data_dir),
@@ -56,7 +57,8 @@ def _declaration(listener: Listener, workspace_id: str) -> MediationBlock | None
     """Return the workspace's channel as it could be declared; None if it has none."""
     if workspace_id not in listener.channels:
         return None
-    required, address = listener.channels.get(workspace_id).required, listener.workspaces.address_of(workspace_id)
+    required = listener.channels.get(workspace_id).required
+    address = listener.workspaces.address_of(workspace_id)
     target = str(address).removeprefix("tcp://") if address else None
     return MediationBlock.model_construct(required=required, failClosed=required, target=target)
 
@@ -89,7 +91,8 @@ async def workspaces(
 @router.post("", status_code=201)
 async def create(request: Request, body: CreateWorkspace) -> CreatedWorkspace:
     """Create a workspace, stopped, and its mediation channel."""
-    fleet, listener = _fleet(request), _listener(request)
+    fleet = _fleet(request)
+    listener = _listener(request)
     check_agent_id(body.id)
     settings = merge_settings({}, check_settings(body.settings))
     own, required = _channel_settings(body, fleet, listener)
@@ -133,7 +136,8 @@ async def workspace(request: Request, workspace_id: str) -> WorkspaceView:
 @router.patch("/{workspace_id}")
 async def change(request: Request, workspace_id: str, body: ChangeWorkspace) -> WorkspaceView:
     """Change a workspace. A runtime that runs has the changes from its next start on: `restart_needed` says so."""
-    fleet, listener = _fleet(request), _listener(request)
+    fleet = _fleet(request)
+    listener = _listener(request)
     settings = check_settings(body.require_known().settings)
     await fleet.get(workspace_id)
     required = _changed_requirement(body, workspace_id, listener)
@@ -174,7 +178,8 @@ async def delete(
 async def start(request: Request, workspace_id: str) -> WorkspaceView:
     """Start the runtime, and answer once it is ready. No effect if it runs. Ends a drain, and a halt for constraints
     that were not acknowledged; 409 while the workspace is in quarantine."""
-    fleet, listener = _fleet(request), _listener(request)
+    fleet = _fleet(request)
+    listener = _listener(request)
     check_not_deleting(await fleet.get(workspace_id))
     if workspace_id in listener.channels:
         await listener.workspaces.resume(workspace_id)

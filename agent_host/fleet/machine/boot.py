@@ -12,9 +12,12 @@ from .image import Image
 
 GUEST_CID = 3
 """The same for all machines, because each has its own vsock device."""
-CONTROL_PORT, HTTP_PORT = 1024, 8400
+CONTROL_PORT = 1024
+HTTP_PORT = 8400
 """Ports in the guest: of its init, and of the init's relay to the runtime's HTTP server."""
-MEDIATION_PORT, MESH_PORT, EGRESS_PORT = GUEST_PORT, 8420, 8421
+MEDIATION_PORT = GUEST_PORT
+MESH_PORT = 8420
+EGRESS_PORT = 8421
 """Ports of the host."""
 SECRETS = "/run/secrets"
 _OURS = frozenset(

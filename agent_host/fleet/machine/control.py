@@ -88,7 +88,8 @@ class _Greeting(asyncio.Protocol):
     """Asks for a port of the guest, before the connection belongs to the protocol of the caller."""
 
     def __init__(self, port: int) -> None:
-        self._port, self._answer = port, b""
+        self._port = port
+        self._answer = b""
         self.accepted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

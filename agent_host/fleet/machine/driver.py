@@ -23,7 +23,8 @@ from .settings import MachineSettings
 from .socket_dir import SocketDir
 
 log = structlog.get_logger(__name__)
-VOLUME, CONSOLE = "data.ext4", "console.log"
+VOLUME = "data.ext4"
+CONSOLE = "console.log"
 
 
 class MachineDriver(ABC):
@@ -36,7 +37,9 @@ class MachineDriver(ABC):
     def __init__(
         self, settings: MachineSettings, host_sockets: HostSockets, operator_env: Mapping[str, str] = os.environ
     ) -> None:
-        self._settings, self._host_sockets, self._operator_env = settings, host_sockets, operator_env
+        self._settings = settings
+        self._host_sockets = host_sockets
+        self._operator_env = operator_env
 
     @abstractmethod
     async def boot(self, runtime: MachineRuntime, image: Image, volume: Path) -> None:
@@ -58,7 +61,8 @@ class MachineDriver(ABC):
         return self._socket_dir(workspace_id).folder
 
     async def start(self, launch: LaunchRequest) -> MachineRuntime:
-        settings, image = self._settings, load_image(self._settings.image)
+        settings = self._settings
+        image = load_image(self._settings.image)
         await self.end_orphan(launch.id)
         record = MachineRecord.empty(self.name, launch.id)
         runtime = self._runtime(record, launch.data_dir)

@@ -10,7 +10,10 @@ from pydantic import BaseModel, ConfigDict
 
 from ...errors import StartError
 
-KERNEL, INITRD, ROOT, CONFIG = "vmlinuz", "initrd.gz", "rootfs.ext4", "image.json"
+KERNEL = "vmlinuz"
+INITRD = "initrd.gz"
+ROOT = "rootfs.ext4"
+CONFIG = "image.json"
 _LARGEST_CONFIG = 1 << 20
 _USER = re.compile(r"(\d{1,9})(?::(\d{1,9}))?")
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

@@ -24,7 +24,9 @@ class KvmProbe:
     """Boots only the initrd, and caches the result by host kernel, emulator and guest kernel."""
 
     def __init__(self, cache: Path, *, device: Path = Path("/dev/kvm"), seconds: float = PROBE_SECONDS) -> None:
-        self._cache, self._device, self._seconds = cache, device, seconds
+        self._cache = cache
+        self._device = device
+        self._seconds = seconds
         self._lock = asyncio.Lock()
 
     async def choose_accel(self, qemu: str, kernel: Path, initrd: Path) -> Accel:

@@ -39,8 +39,11 @@ class MachineRuntime:
         console: Console,
         record: MachineRecord,
     ) -> None:
-        self.socket_dir, self._host_sockets, self._console = socket_dir, host_sockets, console
-        self._settings, self._record = settings, record
+        self.socket_dir = socket_dir
+        self._host_sockets = host_sockets
+        self._console = console
+        self._settings = settings
+        self._record = record
         self._processes: list[MonitorProcess | AdoptedProcess] = []
 
     # ---------------------------------------------------------------- start and adoption

@@ -19,7 +19,9 @@ MAX_MESSAGE_BYTES = 4096
 MESSAGE_SECONDS = 5.0
 """Time for the rest of a message once its first byte has come."""
 _HEAD = struct.Struct("<III")
-_VERSION, _REPLY, _NEED_REPLY = 1, 4, 8
+_VERSION = 1
+_REPLY = 4
+_NEED_REPLY = 8
 _RING = 0xFF
 _NO_FILE = 0x100
 
@@ -30,7 +32,9 @@ class Hangup(Exception):
 
 class VhostUserControl:
     def __init__(self, sock: socket.socket, device: Device, cid: int) -> None:
-        self._sock, self._device, self._cid = sock, device, cid
+        self._sock = sock
+        self._device = device
+        self._cid = cid
         sock.settimeout(MESSAGE_SECONDS)
         self._reply_handlers: dict[int, Callable[[bytes, list[int]], bytes]] = {
             1: lambda _body, _files: struct.pack("<Q", FEATURES),

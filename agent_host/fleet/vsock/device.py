@@ -12,7 +12,8 @@ from .packet import HEADER, Header, parse
 from .ring import Ring, RingBroken
 from .rx_queue import RxQueue
 
-RECEIVE, TRANSMIT = 0, 1
+RECEIVE = 0
+TRANSMIT = 1
 RINGS = 3
 """Receive, transmit and events. The device sends no events."""
 _PACKETS_A_TURN = 64
@@ -32,7 +33,8 @@ class Slot:
 
 class Device:
     def __init__(self, loop: PollLoop, cid: int, uds: str, log: Callable[[str], None]) -> None:
-        self._loop, self._log = loop, log
+        self._loop = loop
+        self._log = log
         self._rx_queue = RxQueue()
         self.mux = Mux(loop, self._rx_queue, cid, uds)
         self.memory = GuestMemory()
@@ -75,7 +77,8 @@ class Device:
         slot = self.slots[number]
         first = slot.ring.next if slot.ring is not None else slot.first
         self._drop_kick(slot)
-        slot.ring, slot.first = None, first
+        slot.ring = None
+        slot.first = first
         self._rx_queue.ring = self.slots[RECEIVE].ring
         self._broken = False
         self.mux.reset()

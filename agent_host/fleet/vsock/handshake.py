@@ -26,7 +26,9 @@ class HostHandshake:
     def __init__(
         self, loop: PollLoop, is_used: Callable[[Key], bool], open_stream: Callable[[socket.socket, Key], VsockStream]
     ) -> None:
-        self._loop, self._is_used, self._open_stream = loop, is_used, open_stream
+        self._loop = loop
+        self._is_used = is_used
+        self._open_stream = open_stream
         self._ports = cycle(range(FIRST_PORT, 2 * FIRST_PORT))
         self._greeting: dict[socket.socket, LoopTimer] = {}
         self._streams: set[VsockStream] = set()

@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable
 from itertools import count
 
-READ, WRITE = select.EPOLLIN, select.EPOLLOUT
+READ = select.EPOLLIN
+WRITE = select.EPOLLOUT
 _BROKEN = select.EPOLLERR | select.EPOLLHUP
 _EVENTS_A_TURN = 256
 Callback = Callable[[int], None]

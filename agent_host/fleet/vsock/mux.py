@@ -30,7 +30,10 @@ _OPS = (packet.REQUEST, packet.RESPONSE, packet.CREDIT_UPDATE, packet.SHUTDOWN)
 
 class Mux:
     def __init__(self, loop: PollLoop, rx_queue: RxQueue, cid: int, uds: str) -> None:
-        self._loop, self._rx_queue, self._cid, self._uds = loop, rx_queue, cid, uds
+        self._loop = loop
+        self._rx_queue = rx_queue
+        self._cid = cid
+        self._uds = uds
         self._streams: dict[Key, VsockStream] = {}
         self._from_guest = 0
         self._op_queue: deque[VsockStream] = deque()
@@ -76,7 +79,8 @@ class Mux:
             elif header.op != packet.RST:
                 self._refusals.append(key)
             return
-        stream.peer_buf_alloc, stream.peer_fwd_cnt = header.buf_alloc, header.fwd_cnt
+        stream.peer_buf_alloc = header.buf_alloc
+        stream.peer_fwd_cnt = header.fwd_cnt
         act = self._handlers.get(header.op)
         if not known or act is None:
             self._reset_stream(stream)
@@ -96,7 +100,8 @@ class Mux:
             self._refusals.append(key)
             return
         stream = self._add_stream(sock, "open", key)
-        stream.peer_buf_alloc, stream.peer_fwd_cnt = header.buf_alloc, header.fwd_cnt
+        stream.peer_buf_alloc = header.buf_alloc
+        stream.peer_fwd_cnt = header.fwd_cnt
         self._from_guest += 1
         self._queue_op(stream, packet.RESPONSE)
         self._update_watch(stream)
@@ -221,7 +226,8 @@ class Mux:
         self.flush()
         if self._refusals or self._op_queue or not self._paused or not self._rx_queue.has_buffers:
             return
-        waiting, self._paused = self._paused, deque()
+        waiting = self._paused
+        self._paused = deque()
         for stream in waiting:
             stream.paused = False
             if self._streams.get(stream.key) is stream:

@@ -13,7 +13,9 @@ from .memory import BadMemory, GuestMemory
 
 MAX_RING_SIZE = 1024
 _DESCRIPTOR = struct.Struct("<QIHH")
-_NEXT, _WRITE, _INDIRECT = 1, 2, 4
+_NEXT = 1
+_WRITE = 2
+_INDIRECT = 4
 _NO_INTERRUPT = 1
 Chain = tuple[int, list[memoryview]]
 """The index of a descriptor chain's head, and its buffers in order."""
@@ -30,12 +32,14 @@ class Ring:
         if not 0 < size <= MAX_RING_SIZE or size & (size - 1):
             raise BadMemory(f"a ring of {size} descriptors")
         descriptors, used, available = addresses
-        self.size, self.next = size, first & 0xFFFF
+        self.size = size
+        self.next = first & 0xFFFF
         self._memory = memory
         self._descriptors = memory.at_user(descriptors, 16 * size)
         self._available = memory.at_user(available, 4 + 2 * size).cast("H")
         whole = memory.at_user(used, 4 + 8 * size)
-        self._used, self._entries = whole[:4].cast("H"), whole[4:].cast("I")
+        self._used = whole[:4].cast("H")
+        self._entries = whole[4:].cast("I")
         self._used_index = self._used[1]
         self._dirty = False
         self._barrier = threading.Lock()
@@ -71,7 +75,8 @@ class Ring:
         """Consume the chain that `peek` returned, and give it back to the guest with `written` bytes."""
         self.next = (self.next + 1) & 0xFFFF
         at = 2 * (self._used_index & (self.size - 1))
-        self._entries[at], self._entries[at + 1] = head, written
+        self._entries[at] = head
+        self._entries[at + 1] = written
         self._used_index = (self._used_index + 1) & 0xFFFF
         self._used[1] = self._used_index
         self._dirty = True

@@ -27,7 +27,10 @@ class Backend:
     ) -> None:
         self.loop = PollLoop()
         self.device = Device(self.loop, cid, uds, log)
-        self._monitor, self._host, self._cid, self._log = monitor, host, cid, log
+        self._monitor = monitor
+        self._host = host
+        self._cid = cid
+        self._log = log
         self._monitor_connection: socket.socket | None = None
         self.ended = False
         """Whether the monitor has disconnected, or has not connected in time. A machine has one monitor in its life."""
@@ -113,7 +116,10 @@ def set_user(uid: int) -> None:  # pragma: no cover  runs in its own process
 
 
 def main() -> None:  # pragma: no cover  runs in its own process
-    monitor, cid, uds, uid = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
+    monitor = sys.argv[1]
+    cid = int(sys.argv[2])
+    uds = sys.argv[3]
+    uid = sys.argv[4]
     bound = bind(monitor), bind(uds)
     os.chdir(os.path.dirname(uds))  # relative paths work even if the user cannot access the parents
     uds = os.path.basename(uds)

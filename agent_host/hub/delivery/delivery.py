@@ -38,7 +38,11 @@ class Delivery:
     """Sends to each agent what is for it, as far as it is connected and keeps up."""
 
     def __init__(self, store: HubStore, clock: Clock, limits: HubLimits, audit: HubAudit, tasks: OwnedTasks) -> None:
-        self._store, self._clock, self._limits, self._audit, self._tasks = store, clock, limits, audit, tasks
+        self._store = store
+        self._clock = clock
+        self._limits = limits
+        self._audit = audit
+        self._tasks = tasks
         self.inboxes = Inboxes(store, clock, audit)
         self._subscriptions: dict[str, list[Subscription]] = {}
         self.watches: list[Watch] = []
@@ -63,7 +67,8 @@ class Delivery:
             watch.offer(envelope)
 
     def _offer(self, cursor: Cursor, envelope: Envelope) -> None:
-        inbox, buffer = cursor.inbox, cursor.buffer
+        inbox = cursor.inbox
+        buffer = cursor.buffer
         if envelope.sequence == cursor.next and not buffer:
             if not self._is_due(cursor, envelope):
                 self._skip(cursor, envelope)
@@ -150,7 +155,8 @@ class Delivery:
 
     async def _load(self, cursor: Cursor) -> None:
         """Read the next page of the log for a cursor."""
-        session_id, page = cursor.session.session_id, self._limits.page
+        session_id = cursor.session.session_id
+        page = self._limits.page
         try:
             found = await _until_read(session_id, lambda: self._store.log(session_id, cursor.next - 1, page))
         finally:
@@ -201,7 +207,9 @@ class Delivery:
     def _send(self, cursor: Cursor, envelope: Envelope) -> None:
         name = envelope.envelope_id
         if cursor.attempts:
-            cursor.nacks[name], cursor.attempts, cursor.carried = cursor.attempts, 0, name
+            cursor.nacks[name] = cursor.attempts
+            cursor.attempts = 0
+            cursor.carried = name
         cursor.next = envelope.sequence + 1
         if is_small(envelope):
             cursor.in_flight[name] = envelope
@@ -232,12 +240,14 @@ class Delivery:
 
     async def _whole(self, known: Envelope) -> list[Envelope]:
         """Read an envelope with its content; none if it was deleted."""
-        session_id, before = known.session_id, known.sequence - 1
+        session_id = known.session_id
+        before = known.sequence - 1
         return await _until_read(session_id, lambda: self._store.log(session_id, before, 1))
 
     def notify(self, cursor: Cursor, envelope: Envelope) -> None:
         """Send an envelope that is in flight."""
-        inbox, nacks = cursor.inbox, cursor.nacks.get(envelope.envelope_id, 0)
+        inbox = cursor.inbox
+        nacks = cursor.nacks.get(envelope.envelope_id, 0)
         was_broken_off = envelope.sequence <= cursor.sent_before and envelope.envelope_id != cursor.carried
         attempt = nacks + (2 if was_broken_off else 1)
         if inbox.endpoint is not None and self.may_deliver():
@@ -254,7 +264,8 @@ class Delivery:
 
     def finish(self, cursor: Cursor, envelope: Envelope) -> None:
         """An envelope in flight is done with; go on with what waits."""
-        inbox, name = cursor.inbox, envelope.envelope_id
+        inbox = cursor.inbox
+        name = envelope.envelope_id
         del cursor.in_flight[name]
         cursor.nacks.pop(name, None)
         cursor.nacked.pop(name, None)

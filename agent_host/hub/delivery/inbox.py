@@ -155,7 +155,8 @@ class Cursor:
     )  # fmt: skip
 
     def __init__(self, inbox: Inbox, session: LiveSession, row: CursorRow | None = None) -> None:
-        self.inbox, self.session = inbox, session
+        self.inbox = inbox
+        self.session = session
         self.next = (row.acked_through if row is not None else 0) + 1
         """The next sequence to look at."""
         self.above = Ranges(from_json(row.acked_above) if row is not None else ())
@@ -228,7 +229,9 @@ class Cursor:
             self.retry = None
         first = self.acked_through + 1
         self._add_acked(self.above)
-        self.sent_before, self.next, self.attempts = max(self.sent_before, self.next - 1), first, self.first_attempts
+        self.sent_before = max(self.sent_before, self.next - 1)
+        self.next = first
+        self.attempts = self.first_attempts
         self.carried = ""
         self.nacks.clear()
         self.nacked.clear()
@@ -240,7 +243,8 @@ class Cursor:
 
     def to_row(self) -> CursorRow:
         """The row of its present state."""
-        first, above = self.acked_through, Ranges(self.above.pairs())
+        first = self.acked_through
+        above = Ranges(self.above.pairs())
         self._add_acked(above)
         return CursorRow(
             session_id=self.session.session_id,
@@ -268,7 +272,8 @@ def is_too_old(envelope: Envelope, now: int) -> bool:
 
 def is_small(envelope: Envelope) -> bool:
     """Whether the content of an envelope may stay in memory while others wait with it."""
-    left, values = SMALL - sum(map(len, envelope.audience or ())), list[object]((envelope.event_data,))
+    left = SMALL - sum(map(len, envelope.audience or ()))
+    values = list[object]((envelope.event_data,))
     while values:
         value = values.pop()
         if isinstance(value, str):

@@ -18,7 +18,9 @@ class Inboxes:
     """Keeps an inbox for each agent, and the cursors of each session in memory."""
 
     def __init__(self, store: HubStore, clock: Clock, audit: HubAudit) -> None:
-        self._store, self._clock, self._audit = store, clock, audit
+        self._store = store
+        self._clock = clock
+        self._audit = audit
         self._by_agent: dict[str, Inbox] = {}
         self._by_session: dict[str, dict[str, Cursor]] = {}
         self._dirty: dict[Cursor, None] = {}
@@ -37,13 +39,15 @@ class Inboxes:
 
     def add(self, cursor: Cursor) -> None:
         """Keep a new cursor."""
-        session_id, agent_id = cursor.session.session_id, cursor.inbox.agent.agent_id
+        session_id = cursor.session.session_id
+        agent_id = cursor.inbox.agent.agent_id
         self._by_session.setdefault(session_id, {})[agent_id] = cursor
         cursor.inbox.cursors[session_id] = cursor
 
     def remove(self, cursor: Cursor) -> None:
         """Forget a cursor."""
-        inbox, session_id = cursor.inbox, cursor.session.session_id
+        inbox = cursor.inbox
+        session_id = cursor.session.session_id
         inbox.in_flight -= cursor.start_over()
         self.forget_pending(cursor)
         inbox.loaded.discard(cursor)
@@ -180,7 +184,8 @@ class Inboxes:
         inbox.waiting = dict(sorted(inbox.waiting.items()))  # the ids of all sessions rise with time
 
     async def _recount(self, cursor: Cursor, page: int) -> None:
-        session, after = cursor.session, cursor.acked_through
+        session = cursor.session
+        after = cursor.acked_through
         self.forget_pending(cursor)
         for post in session.uncommitted:  # the log may not have them yet
             if cursor.is_for(post.envelope):
@@ -207,7 +212,8 @@ class Inboxes:
         if self._saving is not None:
             self._saving.cancel()
             self._saving = None
-        dirty, self._dirty = self._dirty, {}
+        dirty = self._dirty
+        self._dirty = {}
         if dirty:
             rows = [fenced(one.to_row(), one.inbox.agent.fence) for one in dirty if one.inbox.agent.is_held]
             self._store.submit(Submission(rows))

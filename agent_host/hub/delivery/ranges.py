@@ -27,20 +27,25 @@ class Ranges:
         last = first if last is None else last
         if last < first:
             return
-        begin, end = bisect_left(self._lasts, first - 1), bisect_right(self._firsts, last + 1)
+        begin = bisect_left(self._lasts, first - 1)
+        end = bisect_right(self._firsts, last + 1)
         if begin < end:
-            first, last = min(first, self._firsts[begin]), max(last, self._lasts[end - 1])
-        self._firsts[begin:end], self._lasts[begin:end] = [first], [last]
+            first = min(first, self._firsts[begin])
+            last = max(last, self._lasts[end - 1])
+        self._firsts[begin:end] = [first]
+        self._lasts[begin:end] = [last]
 
     def remove_through(self, number: int) -> None:
         """Remove all up to a number."""
         kept = [(max(first, number + 1), last) for first, last in self.pairs() if last > number]
-        self._firsts, self._lasts = [first for first, _ in kept], [last for _, last in kept]
+        self._firsts = [first for first, _ in kept]
+        self._lasts = [last for _, last in kept]
 
     def remove(self, number: int) -> None:
         """Remove a number, if it is there."""
         kept = self.pairs()
-        self._firsts, self._lasts = [], []
+        self._firsts = []
+        self._lasts = []
         for first, last in kept:
             if first <= number <= last:
                 self.add(first, number - 1)

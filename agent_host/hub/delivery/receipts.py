@@ -29,8 +29,12 @@ class Receipts:
         audit: HubAudit,
         tasks: OwnedTasks,
     ) -> None:
-        self._store, self._clock, self._limits, self._tasks = store, clock, limits, tasks
-        self._delivery, self._audit = delivery, audit
+        self._store = store
+        self._clock = clock
+        self._limits = limits
+        self._tasks = tasks
+        self._delivery = delivery
+        self._audit = audit
 
     def receive(self, agent: Agent, receipt: ReceiptFrame) -> None:
         """Take an agent's answer. One about an envelope that is not in flight has no effect."""
@@ -102,7 +106,8 @@ class Receipts:
             self._delivery.resume(cursor)
 
     def _give_up(self, cursor: Cursor, envelope: Envelope, reason: str, attempts: int) -> None:
-        inbox, session_id = cursor.inbox, envelope.session_id
+        inbox = cursor.inbox
+        session_id = envelope.session_id
         row = DeadLetterRow(
             session_id=session_id,
             agent_id=inbox.agent.agent_id,
@@ -120,7 +125,8 @@ class Receipts:
         self._delivery.finish(cursor, envelope)
 
     def _record_turn(self, cursor: Cursor, envelope: Envelope, outcome: TurnOutcome, reason: str) -> None:
-        agent_id, session_id = cursor.inbox.agent.agent_id, envelope.session_id
+        agent_id = cursor.inbox.agent.agent_id
+        session_id = envelope.session_id
         row = TurnRow(session_id, agent_id, envelope.sequence, outcome, self._clock.now_ms())
         self._store.submit(Submission((fenced(row, cursor.inbox.agent.fence),)))
         if outcome == "failed":

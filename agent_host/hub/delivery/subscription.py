@@ -18,7 +18,10 @@ class Subscription:
     ) -> None:
         """`reader`: the participant in whose name; None: an operator, who may read everything. `after`: the sequence
         after which it begins."""
-        self.subscription_id, self._reader, self._endpoint, self._session = subscription_id, reader, endpoint, session
+        self.subscription_id = subscription_id
+        self._reader = reader
+        self._endpoint = endpoint
+        self._session = session
         self._position = after
         self._is_behind = True
         self.is_over = False
@@ -61,7 +64,8 @@ class Watch:
     session have no gaps, so the reader sees that, and reads the log."""
 
     def __init__(self, subscription_id: str, endpoint: Endpoint) -> None:
-        self._subscription_id, self._endpoint = subscription_id, endpoint
+        self._subscription_id = subscription_id
+        self._endpoint = endpoint
 
     def offer(self, envelope: Envelope) -> None:
         """Send an envelope, if there is space."""

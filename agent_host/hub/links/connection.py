@@ -83,7 +83,9 @@ class HubConnection:
     ) -> None:
         """`send` takes frames for the client and never waits. `flow`: how much of what was sent still waits; call
         `pump` when it has drained."""
-        self._hub, self._send, self._flow = hub, send, flow or Unbounded()
+        self._hub = hub
+        self._send = send
+        self._flow = flow or Unbounded()
         self._reads = asyncio.Semaphore(_READS_AT_ONCE)
         self._caller = Caller(hub, self, rights)
         self._endpoint_id = uuid4().hex

@@ -21,7 +21,8 @@ class Outbox:
 
     def __init__(self, held: ShareCounter | None = None, holder: str = "") -> None:
         """`held`: counts the bytes of this and other links, by their holders."""
-        self._held, self._holder = held or ShareCounter(2 * MOST), holder
+        self._held = held or ShareCounter(2 * MOST)
+        self._holder = holder
         self._frames: deque[bytes] = deque()
         self._size = 0
         self._is_closed = self._is_refused = False

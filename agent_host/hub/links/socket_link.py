@@ -53,7 +53,8 @@ class SocketLink:
         self, hub: Linkable, socket: WebSocket, rights: LinkRights, held: ShareCounter | None = None, holder: str = ""
     ) -> None:
         """`held`: counts the bytes that wait to be read, by the holders of links."""
-        self._socket, self._outbox = socket, Outbox(held, holder)
+        self._socket = socket
+        self._outbox = Outbox(held, holder)
         self._connection = hub.connect(self._outbox.put, rights, self._outbox)
         self._who = rights.identity or "operator"
 

@@ -34,8 +34,14 @@ class Follower:
         registry: Registry,
         leases: Leases,
     ) -> None:
-        self._store, self._sharing, self._agents, self._delivery = store, sharing, agents, delivery
-        self._table, self._posting, self._registry, self._leases = table, posting, registry, leases
+        self._store = store
+        self._sharing = sharing
+        self._agents = agents
+        self._delivery = delivery
+        self._table = table
+        self._posting = posting
+        self._registry = registry
+        self._leases = leases
         self._others: OrderedDict[str, None] = OrderedDict()
         """Sessions that this hub delivers nothing of."""
         leases.on_leased = self._others.clear

@@ -39,9 +39,15 @@ class Peers:
         clock: Clock,
         limits: HubLimits,
     ) -> None:
-        self._sharing, self._follower, self._agents, self._delivery = sharing, follower, agents, delivery
-        self._ids, self._clock, self._limits = ids, clock, limits
-        self._bell, self._rings = sharing.doorbell(), asyncio.Event()
+        self._sharing = sharing
+        self._follower = follower
+        self._agents = agents
+        self._delivery = delivery
+        self._ids = ids
+        self._clock = clock
+        self._limits = limits
+        self._bell = sharing.doorbell()
+        self._rings = asyncio.Event()
         self._bell.on_ring = self._rings.set
         self._reading = asyncio.Lock()
         self._running: list[asyncio.Task[None]] = []
@@ -61,8 +67,10 @@ class Peers:
         or an error of the database."""
         started = self._clock.monotonic()
         renewal = await self._sharing.renew(self._lease_ms)
-        self._ids.step, self._ids.slot = MOST_PEERS, renewal.slot
-        self._position, self._read_at = renewal.position, started
+        self._ids.step = MOST_PEERS
+        self._ids.slot = renewal.slot
+        self._position = renewal.position
+        self._read_at = started
         self._held_until = started + self._limits.lease_seconds
         await self._bell.keep_open()
 

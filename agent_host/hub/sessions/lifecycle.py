@@ -80,15 +80,22 @@ class Lifecycle:
         posting: Posting,
         audit: HubAudit,
     ) -> None:
-        self._store, self._clock, self._agents, self._delivery = store, clock, agents, delivery
-        self._table, self._posting, self._audit = table, posting, audit
-        self._invite_ms, self._most_opened = round(limits.invite_seconds * 1000), limits.opened_bytes
+        self._store = store
+        self._clock = clock
+        self._agents = agents
+        self._delivery = delivery
+        self._table = table
+        self._posting = posting
+        self._audit = audit
+        self._invite_ms = round(limits.invite_seconds * 1000)
+        self._most_opened = limits.opened_bytes
         self.deadlines = Deadlines(clock, self._on_due)
         self._unread: dict[str, int] = {}
         """Sessions that cannot be read now, each with the attempts so far."""
         self.is_shared = False
         """Whether other hubs act on the same sessions: then what is overdue is claimed, so that one of them does."""
-        posting.on_appended, table.on_loaded = self._follow_up, self._on_loaded
+        posting.on_appended = self._follow_up
+        table.on_loaded = self._on_loaded
 
     # ---------------------------------------------------------------- open and close
 
@@ -304,7 +311,8 @@ class Lifecycle:
             session.queue.append(lambda: self._check_due(session))
             return
         session.due_at = None
-        info, now = session.folded.info, self._clock.now_ms()
+        info = session.folded.info
+        now = self._clock.now_ms()
         if info.expires_at is not None and info.expires_at <= now:
             self._end(session, "ttl_expired", event_type=EV_SESSION_EXPIRED)
         else:

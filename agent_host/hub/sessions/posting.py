@@ -65,8 +65,14 @@ class Posting:
         ids: EnvelopeIds,
         tasks: OwnedTasks,
     ) -> None:
-        self._store, self._clock, self._limits, self._agents = store, clock, limits, agents
-        self._delivery, self._table, self._ids, self._tasks = delivery, table, ids, tasks
+        self._store = store
+        self._clock = clock
+        self._limits = limits
+        self._agents = agents
+        self._delivery = delivery
+        self._table = table
+        self._ids = ids
+        self._tasks = tasks
         self._repetitions = Repetitions(store, tasks)
         self.recipients = Recipients(agents, delivery.inboxes)
         self._invite_ms = round(limits.invite_seconds * 1000)
@@ -197,7 +203,8 @@ class Posting:
     def _deliver(self, session: LiveSession, envelope: Envelope) -> None:
         self._delivery.dispatch(session, envelope)
         if envelope.event_type in DECIDING:
-            calls, session.on_decided = session.on_decided, []
+            calls = session.on_decided
+            session.on_decided = []
             for call in calls:
                 call()
             self._table.drop_if_done(session)
@@ -234,7 +241,8 @@ class Posting:
             except Exception as error:  # noqa: BLE001
                 failures += 1
                 await self._wait_to_reread(session, error, failures)
-        session.folded, session.snapshot_sequence = folded, stored.row.snapshot_sequence
+        session.folded = folded
+        session.snapshot_sequence = stored.row.snapshot_sequence
         self.count(session)
         session.fired |= read_fired(stored.row.fired)
         await self._catch_up(session, posts)

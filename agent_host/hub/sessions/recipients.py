@@ -17,7 +17,8 @@ class Recipients:
     """Counts envelopes in the inboxes of those who are to get them."""
 
     def __init__(self, agents: Agents, inboxes: Inboxes) -> None:
-        self._agents, self._inboxes = agents, inboxes
+        self._agents = agents
+        self._inboxes = inboxes
         self.on_full_elsewhere: Callable[[Agent], None] = _ignore
         """Called when an inbox seems full to which another hub delivers: this one does not see what is acknowledged."""
 

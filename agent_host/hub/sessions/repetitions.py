@@ -18,7 +18,8 @@ class Repetitions:
     """Finishes posts whose idempotency key is in the log."""
 
     def __init__(self, store: HubStore, tasks: OwnedTasks) -> None:
-        self._store, self._tasks = store, tasks
+        self._store = store
+        self._tasks = tasks
 
     def refuse(self, post: Post, error: NetworkError) -> None:
         """Finish a post with an error, unless it repeats one that was stored long ago."""

@@ -41,7 +41,11 @@ class SessionTable:
         tasks: OwnedTasks,
         types: Mapping[str, SessionType[Any]],
     ) -> None:
-        self._store, self._agents, self._delivery, self._tasks, self.types = store, agents, delivery, tasks, types
+        self._store = store
+        self._agents = agents
+        self._delivery = delivery
+        self._tasks = tasks
+        self.types = types
         self.live: dict[str, LiveSession] = {}
         self._loading: dict[str, list[OnSession]] = {}
         self.on_loaded: Callable[[LiveSession], None] = _ignore

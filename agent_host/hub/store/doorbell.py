@@ -19,7 +19,8 @@ class Doorbell:
     """Calls `on_ring` when another hub has written. A ring may be lost."""
 
     def __init__(self, database: HostDatabase, peer_id: str) -> None:
-        self._database, self._peer_id = database, peer_id.encode()
+        self._database = database
+        self._peer_id = peer_id.encode()
         self._connection: Any = None
         self.on_ring: Callable[[], None] = _ignore
 
@@ -36,7 +37,8 @@ class Doorbell:
 
     def close(self) -> None:
         """Ring no more."""
-        connection, self._connection = self._connection, None
+        connection = self._connection
+        self._connection = None
         if connection is not None:
             asyncio.get_running_loop().remove_reader(connection.pgconn.socket)
             connection.close()

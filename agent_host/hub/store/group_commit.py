@@ -32,7 +32,8 @@ class GroupCommit:
     """Writes submissions, many to a commit."""
 
     def __init__(self, database: HostDatabase, write: Write) -> None:
-        self._connection, self._write = database.open_connection(), write
+        self._connection = database.open_connection()
+        self._write = write
         self._thread = ThreadPoolExecutor(1, "hub-writer")
         self._waiting: list[Submission] = []
         self._task: asyncio.Task[None] | None = None
@@ -124,7 +125,8 @@ class GroupCommit:
 
     def _write_singly(self, batch: list[Sequence[Row]]) -> list[Exception | None]:
         """Write each in its own commit. What follows a conflict in its session is one too: a log has no gaps."""
-        failed, errors = set[str](), list[Exception | None]()
+        failed = set[str]()
+        errors = list[Exception | None]()
         for rows in batch:
             sessions = {row.session_id for row in rows if isinstance(row, EnvelopeRow)}
             error = self._write_one(rows) if failed.isdisjoint(sessions) else Conflict()

@@ -36,7 +36,8 @@ class SharedWriter:
         """Write submissions, without those whose session has got other envelopes. A row of a lease that has passed on
         is left out."""
         lock_hubs(connection)
-        taken, fired = _taken(connection, batch), _fired(connection, batch)
+        taken = _taken(connection, batch)
+        fired = _fired(connection, batch)
         errors: list[Exception | None] = []
         rows: list[Row] = []
         for some in batch:

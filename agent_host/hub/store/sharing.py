@@ -68,7 +68,8 @@ class Sharing:
         return await self._database.run(lambda connection: self._renew(connection, lease_ms))
 
     def _renew(self, connection: Connection, lease_ms: int) -> Renewal:
-        mine, peers = hub_peers.c.peer_id == self.peer_id, hub_peers.c
+        mine = hub_peers.c.peer_id == self.peer_id
+        peers = hub_peers.c
         bound_waits(connection)
         known = connection.execute(select(peers.slot).where(mine)).scalar() is not None
         over = connection.execute(select(peers.peer_id).where(peers.expires_at < DATABASE_MS)).first() is not None
@@ -91,7 +92,8 @@ class Sharing:
 
     def _end_others(self, connection: Connection) -> list[str]:
         """Forget hubs whose time is over, and their leases."""
-        peers, leases = hub_peers.c, hub_leases.c
+        peers = hub_peers.c
+        leases = hub_leases.c
         over = and_(peers.expires_at < DATABASE_MS, peers.peer_id != self.peer_id)
         ended = list(connection.execute(delete(hub_peers).where(over).returning(peers.peer_id)).scalars())
         if ended:
@@ -120,7 +122,8 @@ class Sharing:
             hub_leases.outerjoin(hub_peers, hub_peers.c.peer_id == hub_leases.c.peer_id)
         )
         found = connection.execute(query.where(hub_leases.c.agent_id == agent_id)).first()
-        fence, is_new = 1, True
+        fence = 1
+        is_new = True
         if found is not None:
             is_mine = found.peer_id == self.peer_id
             until: int = found.expires_at or 0
@@ -164,7 +167,8 @@ class Sharing:
 
     async def held_sessions(self, session_ids: Collection[str], bounded: Collection[str]) -> list[str]:
         """Which of these sessions have something for agents that this hub delivers to, or for those named."""
-        cursors, leases = hub_cursors.c, hub_leases.c
+        cursors = hub_cursors.c
+        leases = hub_leases.c
         is_mine = exists().where(and_(leases.agent_id == cursors.agent_id, leases.peer_id == self.peer_id))
         query = select(cursors.session_id).distinct()
         query = query.where(

@@ -79,8 +79,12 @@ class Tasks:
         queries: Queries,
         owned_tasks: OwnedTasks,
     ) -> None:
-        self._store, self._clock, self._limits = store, clock, limits
-        self._writer, self._queries, self._owned_tasks = writer, queries, owned_tasks
+        self._store = store
+        self._clock = clock
+        self._limits = limits
+        self._writer = writer
+        self._queries = queries
+        self._owned_tasks = owned_tasks
         self.deadlines = Deadlines(clock, self._on_due)
         self._most_watched = limits.idle_deadlines
         """So many deadlines make the hub look which tasks are over meanwhile."""
@@ -246,7 +250,8 @@ class Tasks:
             self.deadlines.schedule(task_id, self._clock.now_ms() + _AGAIN_MS)
 
     def _expired(self, task: TaskMetadata) -> tuple[TaskMetadata, TaskEvent | None]:
-        now, reason = self._clock.now_ms(), "its time is over"
+        now = self._clock.now_ms()
+        reason = "its time is over"
         if task.expires_at is None or task.expires_at > now:
             return task, None
         return end_task(task, "expired", reason, now), TaskEvent(

@@ -45,12 +45,14 @@ class AnswerBody:
         """Return the next bytes; none at its end. One that is `complete` is read on for END_SECONDS after the last of
         its pieces that has `answered` something."""
         if self._begun:
-            begun, self._begun = self._begun, b""
+            begun = self._begun
+            self._begun = b""
             return begun
         if not complete:
             return await anext(self._pieces, b"")
         if answered > self._answered:
-            self._answered, self._deadline = answered, asyncio.get_running_loop().time() + END_SECONDS
+            self._answered = answered
+            self._deadline = asyncio.get_running_loop().time() + END_SECONDS
         # A failure after the end does not matter. Providers give it a meaning only outside of the body.
         with contextlib.suppress(TimeoutError, ProviderFailed, httpx2.TransportError):
             async with asyncio.timeout_at(self._deadline):

@@ -15,7 +15,8 @@ class HeldAnswers:
     """Counts the bytes of one call's answer against the agent's share of memory."""
 
     def __init__(self, shares: ShareCounter, agent_id: str) -> None:
-        self._shares, self._agent_id = shares, agent_id
+        self._shares = shares
+        self._agent_id = agent_id
         self._size = 0
 
     def reserve(self, size: int) -> None:

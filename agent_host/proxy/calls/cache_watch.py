@@ -59,7 +59,8 @@ class CacheWatch:
         self.cached_tokens[model.name] += usage.cache_read
         if prefix is None or model.caching == "none":
             return
-        now, key = self.clock.monotonic(), (agent_id, model.name, prefix)
+        now = self.clock.monotonic()
+        key = (agent_id, model.name, prefix)
         before = self._seen.pop(key, None)
         self._seen[key] = now
         if len(self._seen) > MOST_PREFIXES:

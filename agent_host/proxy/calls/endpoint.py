@@ -92,7 +92,8 @@ class ModelProxy:
     async def read_order(self, caller: HostCaller, request: Request, operation: Operation) -> ModelCallOrder:
         """Read and check a request. Raises RequestError if it is refused."""
         self.ledger.check_capacity()
-        body, key = await request.body(), _idempotency_key(caller, request.headers)
+        body = await request.body()
+        key = _idempotency_key(caller, request.headers)
         origin = await self.budgets.origin(caller.agent_id, request.headers)
         first, output, answers = await run_by_size(len(body), partial(self._parse_call, body, operation, key))
         return ModelCallOrder(origin, _request_id(request.headers), first, len(body), output, answers)
@@ -163,7 +164,8 @@ class ModelProxy:
             refused.append(refusal)
             return self.refused_usage.amend(attempt, refusal) if len(refused) == 1 else None
 
-        began_at, began = self.clock.now_ms(), self.clock.monotonic()
+        began_at = self.clock.now_ms()
+        began = self.clock.monotonic()
         try:
             provider = self.providers.get(attempt.model.provider, attempt.model.api)
             return await relay.forward(provider, attempt.call, amend)
@@ -273,14 +275,17 @@ def _record(
     reason: str | None,
 ) -> CallRecord:
     outcome = relay.outcome
-    usage, estimated = outcome.usage, False
+    usage = outcome.usage
+    estimated = False
     answered = outcome.http_status is not None and outcome.http_status < 300
     if usage is None and (answered or outcome.status == "client_gone"):
-        usage, estimated = _estimate(order.size, attempt.model, _estimated_output(order, attempt, relay)), True
+        usage = _estimate(order.size, attempt.model, _estimated_output(order, attempt, relay))
+        estimated = True
     elif usage is not None and attempt.call.streamed:
         counted = with_answer(usage, relay.tokens)
         if counted is not usage:
-            usage, estimated = with_cost(counted, attempt.model.pricing, reported=False), True
+            usage = with_cost(counted, attempt.model.pricing, reported=False)
+            estimated = True
     return CallRecord(
         request_id=order.request_id,
         origin=order.origin,
@@ -304,7 +309,8 @@ def _record(
 def _estimated_output(order: ModelCallOrder, attempt: Attempt, relay: Relay) -> int:
     """Estimate the tokens of an answer. One whose client has hung up counts no less than it would have been: as a whole
     all that was reserved for it, as a stream what was seen of it and what may have been thought before."""
-    outcome, seen = relay.outcome, relay.tokens
+    outcome = relay.outcome
+    seen = relay.tokens
     if outcome.status != "client_gone" or (outcome.http_status or 0) >= 300:
         return seen
     most = most_output(order, attempt)

@@ -17,7 +17,8 @@ from .other_models import adapt_to_other
 
 FAILURES_UNTIL_REST = 3
 """Outages in a row after which a provider rests."""
-SHORTEST_REST, LONGEST_REST = 15.0, 300.0
+SHORTEST_REST = 15.0
+LONGEST_REST = 300.0
 """Seconds. The rest doubles each time that the trial after it fails."""
 
 log = structlog.get_logger(__name__)

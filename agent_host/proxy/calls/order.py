@@ -56,7 +56,8 @@ def most_output(order: ModelCallOrder, attempt: Attempt) -> int:
 
 def reserve_of(order: ModelCallOrder, attempt: Attempt, now: int) -> Reserve:
     """Return the most that the call can use: no token is less than a byte, and a prompt no longer than the window."""
-    model, output = attempt.model, most_output(order, attempt)
+    model = attempt.model
+    output = most_output(order, attempt)
     most_input = min(order.size, model.context_limit or order.size)
     return Reserve(
         origin=order.origin,
@@ -76,5 +77,6 @@ def reserve_of(order: ModelCallOrder, attempt: Attempt, now: int) -> Reserve:
 def _highest_cost(most_input: int, most_output: int, pricing: Pricing) -> float:
     """Return the cost with the dearer of both prices for input: a cache may be written."""
     output = Usage(output=most_output)
-    plain, cached = Usage(input=most_input), Usage(cache_write=most_input)
+    plain = Usage(input=most_input)
+    cached = Usage(cache_write=most_input)
     return cost_of(output, pricing) + max(cost_of(plain, pricing), cost_of(cached, pricing))

@@ -91,7 +91,8 @@ class Relay:
     def __init__(
         self, send: Send, request_id: str, held: HeldAnswers, longest_held_back: float = LONGEST_HELD_BACK
     ) -> None:
-        self._send, self._held = send, held
+        self._send = send
+        self._held = held
         self._longest_held_back = longest_held_back
         self._request_id = request_id
         self.client_gone = False
@@ -156,10 +157,12 @@ class Relay:
 
     async def _stream(self, answer: ProviderAnswer, body: AnswerBody) -> list[Message]:
         headers = {"content-type": "text/event-stream", "cache-control": "no-cache", "x-accel-buffering": "no"}
-        start, held_back = self._start(answer.status, headers, answer), b""
+        start = self._start(answer.status, headers, answer)
+        held_back = b""
         if not self._replaceable:
             await self._open(start)
-        seen, until = self._usage_filter, asyncio.get_running_loop().time() + self._longest_held_back
+        seen = self._usage_filter
+        until = asyncio.get_running_loop().time() + self._longest_held_back
         while data := await body.read(seen.complete, seen.answered):
             passed = held_back + seen.feed(data)
             if self._spoke_at is None and seen.tokens:
@@ -203,7 +206,8 @@ class Relay:
     def _note(self, error: ModelError | None) -> None:
         """Note that the answer has ended: with an error inside it, or complete."""
         if error is not None:
-            self.outcome.code, self.outcome.error = error.code, error.message
+            self.outcome.code = error.code
+            self.outcome.error = error.message
             self._classify(error)
         self._set_status("complete" if error is None else "failed")
 
@@ -252,7 +256,8 @@ class Relay:
         declared = answer.headers.get("content-length", "")
         counted = min(int(declared), _MOST_ANSWERED) if declared.isascii() and declared.isdigit() else 0
         self._held.reserve(counted)  # all at once, so that some of many concurrent answers succeed
-        content, end = bytearray(), DocumentEnd()
+        content = bytearray()
+        end = DocumentEnd()
         while data := await body.read(end.reached(content)):
             content += data
             if len(content) > _MOST_ANSWERED:
@@ -288,11 +293,13 @@ class Relay:
         self._classify(meant, answer.status)
         if not _is_openai_error(content):
             content = _as_openai_error(answer.status, content, meant)
-        self.outcome.code, self.outcome.error = _error_code(content), _error_text(content)
+        self.outcome.code = _error_code(content)
+        self.outcome.error = _error_text(content)
         return self._reply(answer.status, content, answer, meant.retry_after)
 
     def _fail(self, error: ProviderFailed) -> list[Message]:
-        self.outcome.code, self.outcome.error = error.code, error.message
+        self.outcome.code = error.code
+        self.outcome.error = error.message
         self.outcome.transient = error.code not in _LASTING and (error.status >= 500 or error.status in (402, 429))
         self.outcome.outage = error.code in _OUTAGES
         if not self._streaming:
@@ -367,7 +374,8 @@ def _as_openai_error(status: int, body: bytes, meant: ModelError) -> bytes:
     text = report.message if report.details and report.words else f"the provider answered {status}: {_quote(body)}"
     own_codes = (one["code"] for one in report.details if isinstance(one.get("code"), str))
     error = ProviderFailed(text, code=OPENAI_CODES.get(meant.code) or next(own_codes, ProviderFailed.code))
-    error.status, error.extra = status, {"param": report.param or None}
+    error.status = status
+    error.extra = {"param": report.param or None}
     given = {"details": report.details[0]} if report.details else {}
     return to_json(openai_error(error) | given)
 

@@ -86,7 +86,8 @@ class ModelCallLedger:
     def __init__(
         self, database: HostDatabase, budgets: Budgets, limit: int = 10_000, retry_seconds: float = 1.0
     ) -> None:
-        self._database, self._budgets = database, budgets
+        self._database = database
+        self._budgets = budgets
         self._limit = limit
         self._retry_seconds = retry_seconds
         self._waiting: list[CallRecord] = []

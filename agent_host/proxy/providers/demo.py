@@ -33,7 +33,9 @@ _RUN = re.compile(r"^[ \t]*run:(.*\S.*)$", re.IGNORECASE | re.MULTILINE)
 _AFTER_OBJECTIVE = ("\n\nInput:\n", "\n\nContext:\n", "\n\nWhen the work is done, ")
 """What a runtime writes below the objective of a task."""
 _LIST = re.compile(r"\blist (?:the |my |all )?files\b", re.IGNORECASE)
-_DIMENSIONS, _MOST_DIMENSIONS, _MOST_TEXTS = 256, 4096, 2048
+_DIMENSIONS = 256
+_MOST_DIMENSIONS = 4096
+_MOST_TEXTS = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,8 @@ class DemoProvider:
         payload: dict[str, Any] = from_json(call.content)
         if call.operation == "embeddings":
             return ProviderAnswer(200, wire.JSON_HEADERS, wire.body_parts([to_json(embed(payload))]))
-        move, tool_call = decide(payload), None
+        move = decide(payload)
+        tool_call = None
         if move.tool is not None:  # the same id for the same conversation, another at every step of it
             id_source = to_json([len(payload["messages"]), payload["messages"][-1], move.tool, move.arguments])
             name = f"call_{hashlib.sha256(id_source).hexdigest()[:24]}"
@@ -95,9 +98,11 @@ def decide(payload: dict[str, Any]) -> DemoMove:
     if found := _RUN.search(text):
         command = found[1].strip()
         arguments = {"command": command, "description": "Run what the user asked for"}
-        move, tell = DemoMove(f"{NOTE} I run `{command}`.", "bash", arguments), partial(_tell_run, command)
+        move = DemoMove(f"{NOTE} I run `{command}`.", "bash", arguments)
+        tell = partial(_tell_run, command)
     elif _LIST.search(text):
-        move, tell = DemoMove(f"{NOTE} I look for files.", "glob", {"pattern": "**/*"}), _tell_files
+        move = DemoMove(f"{NOTE} I look for files.", "glob", {"pattern": "**/*"})
+        tell = _tell_files
     else:
         return _introduce(text)
     result = _use(payload, turn, move)
@@ -172,7 +177,8 @@ def _short(text: str) -> str:
 def embed(payload: dict[str, Any]) -> dict[str, Any]:
     """Return OpenAI's embeddings answer: floats, or base64 of little-endian float32. Texts that share words lie close
     together: each word counts for one dimension, by its checksum. Four bytes are a token. Raises ProviderFailed."""
-    inputs, asked = as_list(payload["input"]) or [payload["input"]], payload.get("dimensions")
+    inputs = as_list(payload["input"]) or [payload["input"]]
+    asked = payload.get("dimensions")
     size: int = asked if isinstance(asked, int) and asked > 0 else _DIMENSIONS
     if len(inputs) > _MOST_TEXTS or size > _MOST_DIMENSIONS:
         raise ProviderFailed(f"the demo model embeds at most {_MOST_TEXTS} texts in {_MOST_DIMENSIONS} dimensions")

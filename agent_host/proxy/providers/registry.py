@@ -34,7 +34,8 @@ class Providers:
             await provider.close()
 
     def _make(self, spec: ProviderSpec, api: Api) -> Provider:
-        connect, idle = self._settings.upstream_connect_timeout, self._settings.upstream_idle_timeout
+        connect = self._settings.upstream_connect_timeout
+        idle = self._settings.upstream_idle_timeout
         match spec.kind:
             case "openai" if api == "responses":
                 return ResponsesProvider(spec, connect, idle)

@@ -26,7 +26,9 @@ class SearchService:
     def __init__(
         self, provider: SearchProvider | None, *, seconds: float = SEARCH_SECONDS, most: int = MAX_SEARCHES
     ) -> None:
-        self._provider, self._seconds, self._most = provider, seconds, most
+        self._provider = provider
+        self._seconds = seconds
+        self._most = most
         self._counts: OrderedDict[tuple[str, str], int] = OrderedDict()
         self._shares = ShareCounter(MAX_CONCURRENT)
 

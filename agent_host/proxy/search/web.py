@@ -21,7 +21,9 @@ ENGINE_SECONDS = 8
 """Timeout of each request to an engine."""
 _LIBRARIES = frozenset({"grokipedia", "wikipedia"})
 """Engines of ddgs that search only their own site."""
-_TITLE, _SNIPPET, _URL = 300, 1000, 2000
+_TITLE = 300
+_SNIPPET = 1000
+_URL = 2000
 
 
 class DdgsSearch:

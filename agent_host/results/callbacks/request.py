@@ -6,7 +6,8 @@ import hashlib
 import hmac
 from collections.abc import Mapping
 
-DELIVERY_HEADER, SIGNATURE_HEADER = "X-Agent-Delivery", "X-Agent-Signature"
+DELIVERY_HEADER = "X-Agent-Delivery"
+SIGNATURE_HEADER = "X-Agent-Signature"
 
 
 def callback_headers(delivery: str, body: bytes, secret: str) -> Mapping[str, str]:

@@ -24,10 +24,13 @@ from .queue import Callback, CallbackQueue
 from .request import callback_headers
 
 log = structlog.get_logger(__name__)
-AT_ONCE, HOST_AT_ONCE, WORKSPACE_AT_ONCE = 64, 4, 16
+AT_ONCE = 64
+HOST_AT_ONCE = 4
+WORKSPACE_AT_ONCE = 16
 """Most requests at a time: of all, to one host, and of one workspace."""
 REQUEST_SECONDS = 20.0
-FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 2.0, 3600.0
+FIRST_RETRY_SECONDS = 2.0
+LAST_RETRY_SECONDS = 3600.0
 MAX_ATTEMPTS = 36
 """With these pauses the last one comes about a day after the first."""
 DATABASE_RETRY_SECONDS = 5.0
@@ -64,7 +67,9 @@ class CallbackSender:
         *,
         request_seconds: float = REQUEST_SECONDS,
     ) -> None:
-        self._queue, self._policy, self._clock = queue, policy, clock
+        self._queue = queue
+        self._policy = policy
+        self._clock = clock
         self._pauses = pauses or Backoff(FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, jitter=0.2)
         self._request_seconds = request_seconds
         self._news = asyncio.Event()
@@ -101,7 +106,8 @@ class CallbackSender:
                 wait = None if started else await self._seconds_until_due(now)
             except Exception as error:  # noqa: BLE001  the database may work again in a moment
                 log.error("callbacks_not_read", why=str(error).splitlines()[0])
-                started, wait = 0, DATABASE_RETRY_SECONDS
+                started = 0
+                wait = DATABASE_RETRY_SECONDS
             if not started:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(wait):

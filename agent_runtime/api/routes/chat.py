@@ -154,7 +154,8 @@ async def _respond_json(sent: Turn | CompletedTurn, services: Services, wait: fl
         parts = sent.reply.parts if sent.reply else []
         usage = Usage.model_validate(sent.reply.metadata.get("usage", {}) if sent.reply else {})
         return _finished_response(partial(reply_of, sent.public_ids), parts, usage, sent.outcome, path)
-    turn, names = sent, sent.public_ids()
+    turn = sent
+    names = sent.public_ids()
     try:
         async with asyncio.timeout(wait):
             await turn.paused_or_ended.wait()
@@ -190,7 +191,8 @@ def _finished_response(
 
 
 def _failed_response(reply: ChatReply, outcome: dict[str, Any], path: str) -> Response:
-    code, wait = str(outcome.get("error_code")), outcome.get("retry_after")
+    code = str(outcome.get("error_code"))
+    wait = outcome.get("retry_after")
     known = code.startswith("model_") or code == "context_overflow"
     status = _STATUSES.get(code, 502 if known else 500)
     detail = str(outcome.get("error") or "the turn failed")

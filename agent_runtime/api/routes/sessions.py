@@ -43,7 +43,8 @@ async def sessions(request: Request) -> Response:
 async def take_in(request: Request) -> Response:
     """Store a session that was exported here or elsewhere. Its prompt is made anew, and its rules are left out unless
     they are to be kept."""
-    at, keep = require_accepting(request), parse_query(request, ImportQuery).permissions == "keep"
+    at = require_accepting(request)
+    keep = parse_query(request, ImportQuery).permissions == "keep"
     body = io.BytesIO(await request.body())
     return _made(await at.sessions.import_session(principal(request), body, keep_permissions=keep))
 

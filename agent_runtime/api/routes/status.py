@@ -93,8 +93,10 @@ async def capabilities(request: Request) -> Response:
 
 
 def _running(state: AppState, services: Services, request: Request) -> AgentStatus:
-    admission, counters = services.loop.admission, services.loop.counters
-    running, queued = admission.queues.turns("running"), admission.queues.turns("queued")
+    admission = services.loop.admission
+    counters = services.loop.counters
+    running = admission.queues.turns("running")
+    queued = admission.queues.turns("queued")
     waiting = admission.queues.turns("waiting")
     tasks = [turn.request.task_id for turn in running if turn.request.task_id]
     model = counters.model or state.settings.model

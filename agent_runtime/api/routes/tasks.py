@@ -73,7 +73,8 @@ async def stream(request: Request, task_id: str) -> Response:
 @router.get("/result")
 async def result(request: Request) -> Response:
     """Return the result of a task, or without an id of the one that finished last; 202 while the task is unfinished."""
-    asked, user = parse_query(request, ResultQuery), principal(request)
+    asked = parse_query(request, ResultQuery)
+    user = principal(request)
     at = get_services(request)
     if asked.task_id is None:
         latest = await at.tasks.latest(user)

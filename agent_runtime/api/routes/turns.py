@@ -29,7 +29,8 @@ router = APIRouter(tags=["turns"])
 async def stream(request: Request, session: str) -> Response:
     """Stream the running turn from its first chunk, then live; 204 if none is running. With `message_id` it is that
     message's turn, also if it has ended. The stream ends when the turn waits for a person, unless `follow` is set."""
-    at, asked = get_services(request), parse_query(request, StreamQuery)
+    at = get_services(request)
+    asked = parse_query(request, StreamQuery)
     found = await at.loop.live_sessions.get(principal(request), session)
     if found is None and is_session_id(session):
         raise unknown_session(session)

@@ -65,7 +65,8 @@ def answers(asked: UseChatRequest) -> Iterator[HumanAnswer]:
     The message repeats parts that were answered before, whose ids are not open any more."""
     sender = asked.sender
     for part in asked.messages[-1].parts:
-        call_id, approval = part.get("toolCallId"), part.get("approval")
+        call_id = part.get("toolCallId")
+        approval = part.get("approval")
         if part.get("state") == "approval-responded" and is_object(approval):
             yield _decision(str(approval.get("id")), approval, asked)
         elif part.get("state") == "output-available" and isinstance(call_id, str):

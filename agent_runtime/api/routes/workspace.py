@@ -116,7 +116,8 @@ async def remove(request: Request, path: str) -> Response:
 
 
 async def _listing(request: Request, path: str) -> Response:
-    at, asked = get_services(request), parse_query(request, WorkspaceQuery)
+    at = get_services(request)
+    asked = parse_query(request, WorkspaceQuery)
     found = await asyncio.to_thread(at.files.listing, principal(request), path, asked.after, asked.limit)
     return model_response(found)
 

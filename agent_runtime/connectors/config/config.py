@@ -22,7 +22,8 @@ from ...errors import StartError
 from .env_substitution import SubstitutedText, substitute
 from .other_products import translate_fields
 
-MIN_SECRET_LENGTH, MIN_WORD_LENGTH = 6, 8
+MIN_SECRET_LENGTH = 6
+MIN_WORD_LENGTH = 8
 """Shortest secret value, and shortest word of one, in characters, that is hidden in errors."""
 MAX_FILE_BYTES = 1024 * 1024
 """Most bytes of the file."""

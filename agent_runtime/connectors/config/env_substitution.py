@@ -29,7 +29,8 @@ def substitute(fields: Mapping[str, Any], environment: Mapping[str, str]) -> Sub
 
     def text(value: str, where: str) -> str:
         def one(found: re.Match[str]) -> str:
-            name, default = found[1], found[2]
+            name = found[1]
+            default = found[2]
             if environment.get(name):
                 filled.values.append(environment[name])
                 return environment[name]

@@ -121,7 +121,8 @@ def _folders_behind_links(program: Path, changeable: Sequence[Path]) -> Iterator
 
 
 def _installation_folders(program: Path, changeable: Sequence[Path]) -> Iterator[Path]:
-    folder, root = program.parent, program.parent.parent
+    folder = program.parent
+    root = program.parent.parent
     if modules := [one for one in program.parents if one.name == "node_modules"]:
         yield modules[-1]
     elif (

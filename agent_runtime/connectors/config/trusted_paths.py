@@ -18,7 +18,8 @@ def is_changeable(path: Path, roots: Sequence[Path]) -> bool:
 
 def _steps(path: Path) -> Iterator[Path | None]:
     """Yield all that is passed on the way of an absolute path, one name at a time; None if the way does not end."""
-    at, left = Path("/"), [part for part in reversed(path.parts) if part != "/"]
+    at = Path("/")
+    left = [part for part in reversed(path.parts) if part != "/"]
     for _ in range(MAX_STEPS):
         if not left:
             return

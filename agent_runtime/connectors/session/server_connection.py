@@ -71,7 +71,10 @@ class ServerConnection:
         """Why there is no connection although one is needed, else None."""
         self.faults: tuple[str, ...] = ()
         """What is wrong with its list of tools, a line for each."""
-        self._servers, self._deps, self._starting, self._timeouts = servers, deps, starting, timeouts
+        self._servers = servers
+        self._deps = deps
+        self._starting = starting
+        self._timeouts = timeouts
         self._start_timeout = server.start_timeout or timeouts.connect
         self._redactor = Redactor(server.secrets)
         self._now = asyncio.get_running_loop().time
@@ -82,7 +85,8 @@ class ServerConnection:
         """Whether to try the newest protocol first."""
         self._renewed = False
         """Whether the session was renewed at once since the last answer to a call."""
-        self._wakeup, self._attempt_done = asyncio.Event(), asyncio.Event()
+        self._wakeup = asyncio.Event()
+        self._attempt_done = asyncio.Event()
         self._connection_over = asyncio.Event()
         """Set while there is no connection; `reason` is known once it is set."""
         self._slots = asyncio.Semaphore(MAX_CALLS)
@@ -185,7 +189,8 @@ class ServerConnection:
         try:
             while await self._attempt():
                 self._set_state("connecting")
-            self._failures, self.reason = 0, None
+            self._failures = 0
+            self.reason = None
             self._set_state("idle")
         except Exception:
             log.exception("mcp connection task failed", server=self.server.name)
@@ -243,7 +248,8 @@ class ServerConnection:
                     await session.handshake(probe=self._probe)
                     await self._list_tools(session)
                 await start.aclose()
-                self._session, self.reason = session, None
+                self._session = session
+                self.reason = None
                 self._connection_over.clear()
                 self.mark_used()
                 self._set_state("ready")
@@ -293,7 +299,8 @@ class ServerConnection:
             fault = self._hide_secrets(f"{CHANGES_UNREAD}: {describe_list_error(error)}")
             self.faults = (fault, *(one for one in self.faults if not one.startswith(CHANGES_UNREAD)))
             log.warning("mcp tools not listed again", server=self.server.name, fault=fault)
-        self._changed, self._listed_at = True, self._now()
+        self._changed = True
+        self._listed_at = self._now()
 
     async def _list_tools(self, session: McpSession) -> None:
         """Replace the tools with the server's current list. Turns that have started keep the tools that they had.

@@ -80,7 +80,9 @@ class McpSession:
     """A session with one server. Any task may call its methods during the block of `open_session`."""
 
     def __init__(self, client: Any, dispatcher: MendingDispatcher, connection_state: ConnectionState) -> None:
-        self._client, self._dispatcher, self._connection_state = client, dispatcher, connection_state
+        self._client = client
+        self._dispatcher = dispatcher
+        self._connection_state = connection_state
         self._calls = 0
         self._quiet = asyncio.Event()
         self._quiet.set()
@@ -138,7 +140,8 @@ class McpSession:
             except (MCPError, ValidationError) as error:
                 if cursor is None or (isinstance(error, MCPError) and _is_closed(error)):
                     raise
-                broken, cursor = f"the rest of its list is left out: {describe_list_error(error)}", None
+                broken = f"the rest of its list is left out: {describe_list_error(error)}"
+                cursor = None
                 break
             found += page.tools
             size += len(page.model_dump_json())
@@ -176,7 +179,8 @@ class McpSession:
         lost; what has changed meanwhile is not known. Older servers report changes unasked."""
         if self._client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return
-        losses, now = 0, asyncio.get_running_loop().time
+        losses = 0
+        now = asyncio.get_running_loop().time
         on_begin: Callable[[], object] = bool  # the tools have just been listed
         while True:
             began = now()
@@ -258,7 +262,8 @@ class McpSession:
 
 def _describe_error(error: Any) -> str:
     """Return the message of an error, and the details that some servers send beside it."""
-    message, details = error.message or f"error {error.code}", error.data
+    message = error.message or f"error {error.code}"
+    details = error.data
     if not details:
         return message
     return f"{message}\n{details if isinstance(details, str) else json.dumps(details, ensure_ascii=False)}"

@@ -82,7 +82,8 @@ def plain_text(text: str, limit: int = TEXT_LIMIT) -> str:
 
 class _Reduction:
     def __init__(self, root: Mapping[str, Any], max_depth: int) -> None:
-        self._root, self._max_depth = root, max_depth
+        self._root = root
+        self._max_depth = max_depth
         self._old = "draft-0" in _text(root.get("$schema"))
         self._budget = 2 * MAX_SCHEMA_LENGTH
         """Characters that may still be read or written, because references may repeat the same part many times."""

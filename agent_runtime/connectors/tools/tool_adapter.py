@@ -30,7 +30,8 @@ CAPABILITY = "mcp.call"
 """The name of the capability to use any MCP server, in rules and grants."""
 SERVICE_CAPABILITY = "mesh.service"
 """The same for a server that the host calls."""
-READ_FOLDERS, WRITE_FOLDERS = ["{workspace}"], ["{workspace}"]
+READ_FOLDERS = ["{workspace}"]
+WRITE_FOLDERS = ["{workspace}"]
 
 CallTool = Callable[[str, Mapping[str, Any], Callable[[], None]], Awaitable[Any]]
 """Calls a tool by its name and arguments; the last argument is called whenever the tool reports progress."""
@@ -44,7 +45,8 @@ def build_tools(
     tools: dict[str, Tool] = {}
     known: set[str] = set()
     faults: list[str] = []
-    requires, guide = _requires(server), visible_text(instructions, INSTRUCTIONS_LIMIT)
+    requires = _requires(server)
+    guide = visible_text(instructions, INSTRUCTIONS_LIMIT)
     left = MAX_SCHEMAS_LENGTH
     for one in sorted(listed, key=lambda tool: tool.name):
         if one.name in known:
@@ -56,7 +58,8 @@ def build_tools(
         known.add(one.name)
         schema = simplify_schema(one.input_schema)
         if (size := len(json.dumps(schema))) > left:
-            schema, size = {"type": "object"}, 0
+            schema = {"type": "object"}
+            size = 0
             faults.append(f"{plain_text(one.name)}: its parameters are left out: {_TOO_MUCH}")
         left -= size
         tool = _tool(server, one, tool_name(server.name, one.name, servers), schema, requires, call, guide)

@@ -30,7 +30,8 @@ class Decoded:
     """The decompressed body of an answer, in small pieces, so that whoever reads it can stop at a limit."""
 
     def __init__(self, answer: httpcore2.Response, inflater: Inflater) -> None:
-        self._answer, self._inflater = answer, inflater
+        self._answer = answer
+        self._inflater = inflater
         self._pieces = self._decompress()
         self._begin = b""
         self._fault: Exception | None = None
@@ -79,7 +80,9 @@ class WholeBody(httpx2.AsyncByteStream):
     """A body that is read as a whole, up to the limit. `request_id`: as in `mend_message`."""
 
     def __init__(self, answer: Decoded, limiter: MessageRateLimiter, request_id: RequestId | None) -> None:
-        self._answer, self._limiter, self._request_id = answer, limiter, request_id
+        self._answer = answer
+        self._limiter = limiter
+        self._request_id = request_id
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         body = bytearray()
@@ -103,7 +106,9 @@ class StreamedBody(httpx2.AsyncByteStream):
     `mend_message`."""
 
     def __init__(self, answer: Decoded, limiter: MessageRateLimiter, request_id: RequestId | None) -> None:
-        self._answer, self._limiter, self._request_id = answer, limiter, request_id
+        self._answer = answer
+        self._limiter = limiter
+        self._request_id = request_id
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         check = EventCheck()

@@ -31,7 +31,8 @@ class ConnectionState:
 
     def take_gap(self) -> bool:
         """Return whether notifications may have been missed since this was last asked."""
-        gap, self._gap = self._gap, False
+        gap = self._gap
+        self._gap = False
         return gap
 
     def end(self, reason: str) -> None:

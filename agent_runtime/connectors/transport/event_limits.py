@@ -54,6 +54,8 @@ class EventCheck:
             self._data.append(value)
 
     def _end_event(self) -> bytes:
-        data, self._data, self._size = b"\n".join(self._data), [], 0
+        data = b"\n".join(self._data)
+        self._data = []
+        self._size = 0
         check_nodes(data)
         return data

@@ -54,7 +54,8 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
     def __init__(
         self, route: Route, connection_state: ConnectionState | None = None, *, credentials: bool | None = None
     ) -> None:
-        self._connection_state, self._credentials = connection_state, credentials
+        self._connection_state = connection_state
+        self._credentials = credentials
         self._notifications = None if connection_state is None else NotificationStream(connection_state)
         self._limiter = MessageRateLimiter()
         self._pool = httpcore2.AsyncConnectionPool(
@@ -197,7 +198,8 @@ class LimitedStream:
     """A stream of a server's messages that counts the server's requests and reports the end of the stream."""
 
     def __init__(self, stream: Any, connection_state: ConnectionState) -> None:
-        self._stream, self._connection_state = stream, connection_state
+        self._stream = stream
+        self._connection_state = connection_state
         self._limiter = MessageRateLimiter()
 
     @property

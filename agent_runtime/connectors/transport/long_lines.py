@@ -57,7 +57,8 @@ async def read_line(stream: asyncio.StreamReader) -> bytes | LongLine:
             size += len(piece)
             if size > MAX_LINE:
                 raise LimitExceeded(f"it sent a line that is too long, of more than {MAX_LINE // 2**20} MiB") from None
-            first, last = first or piece[:KEPT_BYTES], piece[-KEPT_BYTES:]
+            first = first or piece[:KEPT_BYTES]
+            last = piece[-KEPT_BYTES:]
             continue
         return LongLine(first, (last + rest)[-KEPT_BYTES:]) if size else rest
 

@@ -116,7 +116,8 @@ def _with_id(found: Any, request_id: RequestId) -> Any:
     answers = [cast("Fields", one) for one in listed if isinstance(one, dict) and _is_answer(cast("Fields", one))]
     if len(answers) != 1:
         return cast("Any", found)
-    answer, head = answers[0], {"jsonrpc": "2.0", "id": request_id}
+    answer = answers[0]
+    head = {"jsonrpc": "2.0", "id": request_id}
     same = type(answer.get("id")) is type(request_id) and head.items() <= answer.items()  # 1.0 is no identity
     return answer if same else {**answer, **head}
 
@@ -130,7 +131,8 @@ def _mend_answer(message: Fields) -> Fields | None:
     if message.get("jsonrpc") != "2.0" or "id" not in message or "method" in message:
         return None
     head = {"jsonrpc": "2.0", "id": message["id"]}
-    error, result = message.get("error"), message.get("result")
+    error = message.get("error")
+    result = message.get("result")
     if not error and isinstance(result, dict):  # an empty error beside a result says that there is none
         return None if error is None else {**head, "result": result}
     if error is not None:
@@ -150,7 +152,8 @@ def _mend_asking(message: Fields) -> Fields | None:
     if message["method"] != "notifications/progress" or not isinstance(params, dict):
         return None
     given = cast("Fields", params)
-    token, progress = given.get("progressToken"), given.get("progress")
+    token = given.get("progressToken")
+    progress = given.get("progress")
     # How far it has come is not used, only that it comes.
     mended: Fields = {} if _is_number(progress) else {"progress": 0}
     if isinstance(token, float) and token.is_integer():
@@ -170,7 +173,8 @@ def _is_error(error: Any) -> bool:
 def _error(error: Any) -> Fields:
     """Return an error of another form with its words, which are all of it where it has no message."""
     fields = cast("Fields", error) if isinstance(error, dict) else {}
-    code, words = fields.get("code"), error if isinstance(error, str) else fields.get("message")
+    code = fields.get("code")
+    words = error if isinstance(error, str) else fields.get("message")
     return {
         "code": code if isinstance(code, int) else _INTERNAL_ERROR,
         "message": words if isinstance(words, str) else json.dumps(error, ensure_ascii=False),

@@ -85,7 +85,8 @@ class _WithoutBreak(httpx2.AsyncByteStream):
     """A body that ends where it breaks, or where nothing has come for too long."""
 
     def __init__(self, body: httpx2.AsyncByteStream, on_break: Callable[[], None]) -> None:
-        self._body, self._on_break = body, on_break
+        self._body = body
+        self._on_break = on_break
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:

@@ -55,7 +55,9 @@ class AccessToken:
     """The access token of one server, over all its connections."""
 
     def __init__(self, server: str, url: str, tokens: TokenFile, route: Route) -> None:
-        self._server, self._tokens, self._route = server, tokens, route
+        self._server = server
+        self._tokens = tokens
+        self._route = route
         given = tokens.oauth.resource
         self._resource = (given or None) if given is not None else urlsplit(url)._replace(query="").geturl()
         """The resource that the token is for (RFC 8707); None leaves it out."""
@@ -76,7 +78,8 @@ class AccessToken:
     async def _renew(self) -> str:
         refresh = await asyncio.to_thread(self._tokens.read)
         answer = await self._request_token_as_taken(refresh)
-        token, rotated = answer.get("access_token"), answer.get("refresh_token", refresh)
+        token = answer.get("access_token")
+        rotated = answer.get("refresh_token", refresh)
         if not isinstance(token, str) or not _TOKEN.fullmatch(token):
             raise ToolFailure("the token endpoint did not answer with an access token")
         if refresh is not None and isinstance(rotated, str) and rotated != refresh:

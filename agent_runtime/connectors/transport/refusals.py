@@ -24,7 +24,8 @@ REFUSED_CODE = -31401
 UNKNOWN_SESSION_CODE = -31404
 UNKNOWN_SESSION = "it does not know our session any more"
 INTERNAL_ERROR = -32603
-_METHOD_NOT_FOUND, _INVALID_PARAMS = -32601, -32602
+_METHOD_NOT_FOUND = -32601
+_INVALID_PARAMS = -32602
 _SAYS_LITTLE = (None, -32000, -32600)
 """Codes with which servers refuse a request for any reason."""
 _SESSION_CODES = frozenset({-32000, -32001, -32002, -32600})
@@ -97,7 +98,8 @@ def is_session_unknown(status: int, body: bytes) -> bool:
         return True
     if status not in _SESSION_STATUSES and not _is_about_our_session(words):
         return False
-    lost, over = _SESSION_LOST.search(words), _SESSION_OVER.search(words)
+    lost = _SESSION_LOST.search(words)
+    over = _SESSION_OVER.search(words)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return bool(lost and not over)
     lost = lost or over

@@ -75,7 +75,9 @@ class _StdioPipes:
     """Copies messages between the pipes and the session."""
 
     def __init__(self, child: SandboxProcess, connection_state: ConnectionState, unread_seconds: float) -> None:
-        self._child, self._connection_state, self._unread_seconds = child, connection_state, unread_seconds
+        self._child = child
+        self._connection_state = connection_state
+        self._unread_seconds = unread_seconds
         self._limiter = MessageRateLimiter()
         self._understood = False
         """Whether it has sent a message."""

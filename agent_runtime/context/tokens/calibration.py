@@ -8,7 +8,8 @@ from agent_common.protocol import ModelCard
 
 from .models import EncodingName, encoding_of
 
-MIN_FACTOR, MAX_FACTOR = 0.25, 4.0
+MIN_FACTOR = 0.25
+MAX_FACTOR = 4.0
 """Bounds of the tokens of a model per estimated one. A report outside of them cannot count what was sent."""
 MIN_SAMPLE = 200
 """Estimated tokens below which a report says little about the factor: the frames of messages weigh too much."""
@@ -67,7 +68,9 @@ class TokenCalibration:
     def learn_window(self, limit: int) -> None:
         """Learn the window, and forget a factor that rests on prompts that were cut to it."""
         self.limit = limit
-        self.factor, self._weight, self._doubt = 1.0, 0.0, None
+        self.factor = 1.0
+        self._weight = 0.0
+        self._doubt = None
 
 
 def near(one: float, other: float, times: float) -> bool:
@@ -81,7 +84,8 @@ class TokenCalibrations:
 
     def __init__(self, known_cards: Mapping[str, ModelCard], max_models: int = 64) -> None:
         """`known_cards` has the models as they are now, by name; a card may tell the provider's own name."""
-        self._known_cards, self._max_models = known_cards, max_models
+        self._known_cards = known_cards
+        self._max_models = max_models
         self._by_model: dict[str, TokenCalibration] = {}
 
     def for_model(self, model: str) -> TokenCalibration:

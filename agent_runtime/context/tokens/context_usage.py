@@ -15,10 +15,13 @@ from agent_common.telemetry import logger
 from .calibration import MAX_FACTOR, MIN_FACTOR, TokenCalibration, near
 from .estimate import estimate, estimate_prompt, estimate_text, estimate_tools
 
-MIN_EXPECTED_RATIO, MAX_EXPECTED_RATIO = 0.6, 2.0
+MIN_EXPECTED_RATIO = 0.6
+MAX_EXPECTED_RATIO = 2.0
 """A report outside these multiples of the expected tokens must come twice to be believed."""
 log = logger(__name__)
-CUT_SHARE, CUT_GROWTH, CUT_AGREEMENT = 0.6, 1.2, 1.05
+CUT_SHARE = 0.6
+CUT_GROWTH = 1.2
+CUT_AGREEMENT = 1.05
 """A request that has grown by CUT_GROWTH since the model has counted more than before (CUT_AGREEMENT), and of which it
 counts less than CUT_SHARE of the estimate, was cut."""
 CUT_DROP = 0.5
@@ -71,7 +74,8 @@ class ContextUsage:
         """Use another model's calibration, and forget the reports of the one before."""
         if calibration is not self.calibration:
             self.calibration = calibration
-            self._tools, self._schemas = None, 0.0
+            self._tools = None
+            self._schemas = 0.0
             self._base = self._doubt = self._highest = None
 
     # -- estimates
@@ -81,7 +85,8 @@ class ContextUsage:
         self._measure(messages)
         if tools != self._tools:
             shown = SHOWN_SCHEMA_SHARE if self.calibration.encoding else 1.0
-            self._tools, self._schemas = tools, estimate_tools(tools) * shown if tools else 0.0
+            self._tools = tools
+            self._schemas = estimate_tools(tools) * shown if tools else 0.0
         return self._tokens(self._sums[-1] + self._schemas)
 
     def costs(self, messages: Sequence[bytes]) -> list[int]:
@@ -102,7 +107,8 @@ class ContextUsage:
         if not 0 < messages_sent < len(self._sums):
             return
         estimated = self._sums[messages_sent] + self._schemas
-        before, now = self._highest, (estimated, prompt_tokens)
+        before = self._highest
+        now = (estimated, prompt_tokens)
         if before is None or estimated < before[0] or prompt_tokens > before[1] * CUT_AGREEMENT:
             self._highest = now
         elif _was_cut(before, now):
@@ -151,12 +157,14 @@ class ContextUsage:
 
     def _believes(self, estimated: float, reported: int) -> bool:
         """Return whether a report is near the expected tokens, or agrees with the report before it."""
-        expected, ratio = self._tokens(estimated), reported / estimated
+        expected = self._tokens(estimated)
+        ratio = reported / estimated
         unknown = self._base is None and not self.calibration.calibrated
         if unknown or expected * MIN_EXPECTED_RATIO <= reported <= expected * MAX_EXPECTED_RATIO:
             self._doubt = None
             return True
-        doubted, self._doubt = self._doubt, ratio
+        doubted = self._doubt
+        self._doubt = ratio
         return doubted is not None and near(doubted, ratio, AGREEMENT_RATIO)
 
     def _tokens(self, estimated: float) -> int:
@@ -177,11 +185,13 @@ class ContextUsage:
             tokens = estimate(message) if number else estimate_prompt(message)
             self._sums.append(self._sums[-1] + tokens)
         if messages:
-            self._first, self._last = messages[0], messages[-1]
+            self._first = messages[0]
+            self._last = messages[-1]
 
 
 def _was_cut(before: tuple[float, int], now: tuple[float, int]) -> bool:
     """Return whether a prompt was cut: it has grown, and what the model counts of it stands still far below it."""
-    (estimated_before, reported_before), (estimated, reported) = before, now
+    estimated_before, reported_before = before
+    estimated, reported = now
     grew = estimated >= estimated_before * CUT_GROWTH
     return grew and max(MIN_CUT_WINDOW, reported_before * CUT_DROP) <= reported < estimated * CUT_SHARE

@@ -26,7 +26,8 @@ megabyte of spaces, and takes more than a second for each megabyte of one long w
 
 # How text is split before it is encoded. Copied from `tiktoken_ext.openai_public`, which would download the ranks.
 _WORD = r"[^\r\n\p{L}\p{N}]?"
-_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+_UPPER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
+_LOWER = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 _SHORT = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
 _PATTERNS: dict[EncodingName, str] = {
     "o200k_base": "|".join(

@@ -21,7 +21,9 @@ MIN_TOKENS = 4
 """Tokens of an empty message."""
 
 # Weights of the JSON around a text, which the model does not see: of any message, of a tool's, and of each call.
-_MESSAGE, _RESULT, _CALL = 7.0, 18.5, 27.0
+_MESSAGE = 7.0
+_RESULT = 18.5
+_CALL = 27.0
 
 # The kinds. The first byte of a character beyond ASCII tells its script; the other bytes weigh nothing.
 _KINDS: tuple[tuple[str, range], ...] = (
@@ -45,7 +47,8 @@ _KINDS: tuple[tuple[str, range], ...] = (
     ("F", range(0xEE, 0xF0)),  # full-width forms
     ("E", range(0xF0, 0x100)),  # emoji and rare scripts
 )
-_LETTER, _SPACE = 0.152, 0.40
+_LETTER = 0.152
+_SPACE = 0.40
 _RARER = {b"A": 0.235, b"0": 0.52, b".": 0.59, b"b": 0.155}
 _SEQUENCES = {b" 0": 1.12, b"a0": 0.88, b"AaA": 5.5}  # the last one is of base64 and similar
 _AS_THEY_ARE = {

@@ -20,7 +20,8 @@ class ApiConnections:
     """The connections of one attachment. They end with it."""
 
     def __init__(self, endpoint: Endpoint, serve: ServeConnection) -> None:
-        self._endpoint, self._serve = endpoint, serve
+        self._endpoint = endpoint
+        self._serve = serve
         self._opening = 0
         self._open: list[asyncio.Transport] = []
 

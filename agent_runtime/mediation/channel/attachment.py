@@ -75,11 +75,16 @@ class ChannelAttachment:
         on_ready: Callable[[], None],
         on_epoch: Callable[[int], asyncio.Future[None]],
     ) -> None:
-        self.connection, self._identity = connection, identity
-        self._work_service, self._constraints = work_service, constraints
+        self.connection = connection
+        self._identity = identity
+        self._work_service = work_service
+        self._constraints = constraints
         self._clock = work_service.clock
-        self._on_attached, self._on_ready, self._on_epoch = on_attached, on_ready, on_epoch
-        self._api, self._reporter = api, work_service.reporter
+        self._on_attached = on_attached
+        self._on_ready = on_ready
+        self._on_epoch = on_epoch
+        self._api = api
+        self._reporter = work_service.reporter
         self._signals = Signals(connection, self._clock, work_service.outbox)
         self._pushes = ConstraintPushes(constraints, work_service, self._signals)
         extensions = {"task_results": self._reporter is not None, "api": api is not None}
@@ -119,7 +124,8 @@ class ChannelAttachment:
     # -- greeting
 
     def _send_greeting(self, previous_break: str | None) -> None:
-        held, fault = self._constraints.active, self._constraints.fault
+        held = self._constraints.active
+        fault = self._constraints.fault
         if previous_break is not None:
             self._signals.send("mediation_broken", detail=previous_break[:1000])
         if held.hash and fault is None:
@@ -181,7 +187,8 @@ class ChannelAttachment:
 
     def _read(self, value: dict[str, object]) -> WorkFrame:
         if self._identity.loose and "principal" in value and "ctl" not in value:
-            now, version = to_rfc3339(self._clock.now_ms()), self._constraints.active.version
+            now = to_rfc3339(self._clock.now_ms())
+            version = self._constraints.active.version
             return read_loose_request(value, now=now, constraints_version=version)
         return read_frame(value)
 

@@ -15,7 +15,8 @@ class ReconnectBackoff:
     """Doubles from 100 ms to 5 s with full jitter."""
 
     def __init__(self, backoff: Backoff = RECONNECT) -> None:
-        self._backoff, self._failures = backoff, 0
+        self._backoff = backoff
+        self._failures = 0
 
     def next_delay(self, *, attached: float, fenced: bool) -> float:
         """Return the seconds before the next attempt. `attached`: duration of the last attachment in seconds, 0 for

@@ -60,19 +60,17 @@ class MediationChannel:
     ) -> None:
         """`grace`: seconds that work is held while a required channel is broken, before it ends as yielded.
         `serve_api`: serves the agent's HTTP API on connections that the host asks for; None: it is not offered."""
-        self._endpoint, self._identity, self._work_service, self._gate, self._events = (
-            endpoint,
-            identity,
-            work_service,
-            gate,
-            events,
-        )
-        self._constraints, self._database, self._clock = (
-            work_service.constraints,
-            work_service.database,
-            work_service.clock,
-        )
-        self._grace, self._backoff, self._serve_api = grace, backoff(), serve_api
+        self._endpoint = endpoint
+        self._identity = identity
+        self._work_service = work_service
+        self._gate = gate
+        self._events = events
+        self._constraints = work_service.constraints
+        self._database = work_service.database
+        self._clock = work_service.clock
+        self._grace = grace
+        self._backoff = backoff()
+        self._serve_api = serve_api
         self._state: State = "dialing"
         self._announced_state: State | None = None
         self._error: str | None = None

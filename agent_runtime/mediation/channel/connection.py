@@ -25,7 +25,8 @@ PIECE = 256 * 1024
 """Bytes read or written at a time."""
 LINES_PER_YIELD = 64
 """Lines of a flood after which other tasks of the loop run."""
-MAX_QUEUED_FRAMES, MAX_QUEUED_BYTES = 256, 8 * 1024 * 1024
+MAX_QUEUED_FRAMES = 256
+MAX_QUEUED_BYTES = 8 * 1024 * 1024
 STALL_SECONDS = 30.0
 """Seconds without progress after which a peer that does not read is considered gone."""
 MINUTE = 60.0
@@ -55,7 +56,10 @@ class FrameConnection:
     ) -> None:
         """`max_line`: bytes of the longest line, of the peer's and, until it sets another limit, of ours. `loose`:
         write frames in the loose dialect."""
-        self._reader, self._writer, self._clock, self._loose = reader, writer, clock, loose
+        self._reader = reader
+        self._writer = writer
+        self._clock = clock
+        self._loose = loose
         self._lines = Lines(max_line)
         self._bad: deque[float] = deque(maxlen=MAX_BAD_LINES + 1)
         self._queue: deque[_Line] = deque()
@@ -171,7 +175,9 @@ class FrameConnection:
                 await self._news.wait()
                 self._news.clear()
                 while self._queue:
-                    lines, self._queue, self._queued = self._queue, deque(), 0
+                    lines = self._queue
+                    self._queue = deque()
+                    self._queued = 0
                     await self._out(memoryview(b"".join(line.data for line in lines)))
                 self._empty.set()
         except TimeoutError:

@@ -24,7 +24,9 @@ class ConstraintPushes:
     """The constraints that wait to be applied. Close it with its connection."""
 
     def __init__(self, constraints: ConstraintService, work_service: WorkService, signals: Signals) -> None:
-        self._constraints, self._work_service, self._signals = constraints, work_service, signals
+        self._constraints = constraints
+        self._work_service = work_service
+        self._signals = signals
         self._tasks = OwnedTasks()
 
     def receive(self, frame: Constraints) -> None:

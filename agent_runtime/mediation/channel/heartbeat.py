@@ -17,7 +17,8 @@ SILENT_BEATS = 3
 async def send_heartbeats(connection: FrameConnection, clock: Clock, every: float) -> None:
     """Ping a host that has welcomed us, and abort the connection if it does not answer. Unanswered pings are counted,
     not seconds, because a machine that was suspended has received nothing either."""
-    asked_at, missed = -math.inf, 0
+    asked_at = -math.inf
+    missed = 0
     for number in itertools.count(1):
         await asyncio.sleep(every)
         missed = missed + 1 if connection.last_received_at < asked_at else 0

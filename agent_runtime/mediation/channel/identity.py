@@ -54,7 +54,8 @@ class Identity:
     async def check_host(self, welcome: Welcome, sid: str) -> None:
         """Raise ChannelLost unless the host has proved that it has our key."""
         key = await asyncio.to_thread(self.read_key)
-        name, epoch = welcome.agent_id, welcome.epoch
+        name = welcome.agent_id
+        epoch = welcome.epoch
         if not verify_host_mac(welcome.mac, key, challenge=welcome.challenge, sid=sid, agent_id=name, epoch=epoch):
             raise ChannelLost(NO_PROOF)
 

@@ -14,7 +14,9 @@ class Signals:
     """Sends signals under the name that the host has given to this agent."""
 
     def __init__(self, connection: FrameConnection, clock: Clock, outbox: Outbox) -> None:
-        self._connection, self._clock, self._outbox = connection, clock, outbox
+        self._connection = connection
+        self._clock = clock
+        self._outbox = outbox
 
     def send(self, name: SignalName, *, detail: str | None = None, error: str | None = None) -> None:
         now = to_rfc3339(self._clock.now_ms())

@@ -80,7 +80,8 @@ def read_payload_file(ref: str, folder: Path) -> bytes:
         raise InvalidConstraints(
             "constraints_missing", f"payload_ref {ref[:200]!r}: send constraints_payload before it"
         )
-    root, path = folder.resolve(), (folder / path).resolve()
+    root = folder.resolve()
+    path = (folder / path).resolve()
     if not path.is_relative_to(root):
         text = f"payload_ref {ref[:200]!r}: only files in {folder} are read; send constraints_payload before it"
         raise InvalidConstraints("constraints_missing", text)

@@ -82,7 +82,8 @@ class ConstraintService:
             except InvalidConstraints as error:
                 raise StartError(f"{kept}: {error}; remove the file to have the host send them again") from error
             if found.version > self.active.version or self.fault:
-                self.active, self.fault = found, None
+                self.active = found
+                self.fault = None
 
     def receive_payload(self, payload: ConstraintsPayload) -> None:
         """Keep the payload for the Constraints frame that follows."""
@@ -90,7 +91,8 @@ class ConstraintService:
 
     def match_payload(self, constraints: Constraints) -> PushedConstraints:
         """Combine the frame with the payload sent before it, if their versions match."""
-        payload, self._payload = self._payload, None
+        payload = self._payload
+        self._payload = None
         fits = payload is not None and payload.version == constraints.version
         return PushedConstraints(constraints, payload if fits else None)
 
@@ -116,7 +118,8 @@ class ConstraintService:
         return (Note("constraints", f"Version {held.version} of the constraints holds: {held.instructions}"),)
 
     async def _apply(self, pushed: PushedConstraints) -> ActiveConstraints:
-        constraints, payload = pushed.constraints, pushed.payload
+        constraints = pushed.constraints
+        payload = pushed.payload
         self._check(constraints)
         if payload is not None:
             raw = decode_payload(payload)
@@ -126,7 +129,8 @@ class ConstraintService:
         found = parse_constraints(constraints, raw)
         if found != self.active:
             await asyncio.to_thread(self._save, constraints, raw)
-        self.active, self.fault = found, None
+        self.active = found
+        self.fault = None
         return found
 
     def _check(self, constraints: Constraints) -> None:

@@ -41,7 +41,8 @@ class BatchLookup(Generic[V]):
         asked: dict[str, asyncio.Future[V]] = {}
         try:
             while self._asked:
-                asked, self._asked = self._asked, {}
+                asked = self._asked
+                self._asked = {}
                 try:
                     found = await self._lookup(tuple(asked))
                 except Exception as error:  # noqa: BLE001  all callers must learn of it

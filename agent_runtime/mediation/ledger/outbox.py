@@ -60,14 +60,16 @@ class Outbox:
     _settling: BatchLookup[None] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._finding, self._settling = BatchLookup(self._find), BatchLookup(self._acknowledge_batch)
+        self._finding = BatchLookup(self._find)
+        self._settling = BatchLookup(self._acknowledge_batch)
 
     def send(self, frame: BaseModel, *, droppable: bool = False) -> None:
         if self.sender is not None:
             self.sender.send(frame, droppable=droppable)
 
     def send_signal(self, name: SignalName, request_id: str, *, error: str | None = None) -> None:
-        now, words = to_rfc3339(self.clock.now_ms()), error[:MAX_ERROR_CHARACTERS] if error is not None else None
+        now = to_rfc3339(self.clock.now_ms())
+        words = error[:MAX_ERROR_CHARACTERS] if error is not None else None
         self.send(
             LifecycleSignal(signal=name, agent_id=self.agent_id, observed_at=now, request_id=request_id, error=words)
         )
@@ -80,7 +82,8 @@ class Outbox:
         self.send(shorten_result(redact_frame(result, self.sender.redactor), self.sender.max_line))
         self.send_signal("completed", result.request_id)
         if not self.extended:
-            now, request_id = self.clock.now_ms(), result.request_id
+            now = self.clock.now_ms()
+            request_id = result.request_id
             await self.write(lambda connection: ledger.mark_sent(connection, request_id, now))
 
     async def deliver_unacknowledged(self, verdicts: Mapping[str, Verdict] | None) -> None:
@@ -153,7 +156,8 @@ def shorten_result(result: WorkResult, max_bytes: int) -> WorkResult:
     text = f"{TOO_LARGE}: a line of {size} bytes, and the host accepts {max_bytes}; this agent keeps it all"
     if result.content.startswith("{"):
         return result.model_copy(update={"status": "failed", "content": None, "error": text})
-    mark, length = f"\n[{text}]", len(result.content)
+    mark = f"\n[{text}]"
+    length = len(result.content)
     while size > max_bytes and length > 0:
         length = min(length - 1, int(length * (max_bytes - 64) / size))
         cut = result.model_copy(update={"content": result.content[: max(0, length)] + mark})

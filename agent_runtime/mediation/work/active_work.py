@@ -44,7 +44,8 @@ class ActiveWork:
             yield self._numbered(frame, text=released)
             return
         if self._held_text:
-            rest, self._held_text = self._held_text, ""
+            rest = self._held_text
+            self._held_text = ""
             yield self._numbered(Progress(request_id=frame.request_id, seq=0, kind="text"), text=rest)
         yield self._numbered(frame)
 

@@ -62,7 +62,8 @@ class _ResultCollector:
     max_line = sys.maxsize
 
     def __init__(self, request_id: str, redactor: Redactor) -> None:
-        self._request_id, self.redactor = request_id, redactor
+        self._request_id = request_id
+        self.redactor = redactor
         self.result: asyncio.Future[WorkResult] = asyncio.get_running_loop().create_future()
 
     def send(self, frame: BaseModel, *, droppable: bool = False) -> None:

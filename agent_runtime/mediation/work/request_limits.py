@@ -18,7 +18,8 @@ class WorkRefused(Exception):
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(f"{code}: {text}")
-        self.code, self.text = code, text
+        self.code = code
+        self.text = text
 
 
 class WindowFull(WorkRefused):

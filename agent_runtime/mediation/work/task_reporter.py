@@ -41,7 +41,8 @@ class TaskReporter:
 
     def __init__(self, database: Database, *, loose: bool) -> None:
         """`loose`: the channel speaks the loose dialect, which has no such frame."""
-        self._database, self._loose = database, loose
+        self._database = database
+        self._loose = loose
         self._host_takes: bool | None = None
         """Whether the host of the last connection takes reports; None before the first one."""
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -77,7 +78,8 @@ class TaskReporter:
             self._task = None
 
     async def close(self) -> None:
-        task, self._loop = self._task, None
+        task = self._task
+        self._loop = None
         self.detach()
         if task is not None:
             await asyncio.gather(task, return_exceptions=True)
@@ -138,7 +140,8 @@ def prepare(task: StoredTask, redactor: Redactor, max_bytes: int) -> TaskReport 
 
 def _versions(task: StoredTask, redactor: Redactor) -> Iterator[TaskReport]:
     """Yield the whole report, then what is left without the result, and without what it promotes."""
-    record, url = task.record, task.assignment.result_url
+    record = task.record
+    url = task.assignment.result_url
     result = TaskResult(**{name: getattr(record, name) for name in TaskResult.model_fields})
     whole = TaskReport(
         task_id=record.task_id,

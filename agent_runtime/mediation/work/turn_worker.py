@@ -205,7 +205,8 @@ class TurnJob:
         return self.turn.state == "queued"
 
     def usage(self) -> WorkUsage:
-        budget, started = self.turn.budget, self.turn.start.monotonic
+        budget = self.turn.budget
+        started = self.turn.start.monotonic
         running = self.services.clock.monotonic() - started if started is not None else 0.0
         return WorkUsage(
             tokens=budget.tokens,
@@ -242,7 +243,8 @@ def _result(
 ) -> WorkResult:
     """Return the WorkResult of a turn that has ended (docs/protocols/task.md#how-it-ends)."""
     if outcome.status == "complete":
-        status, error = "completed", None
+        status = "completed"
+        error = None
     else:
         status = "yielded" if outcome.error_code in YIELDED else "failed"
         error = ": ".join(one for one in (outcome.error_code, outcome.error) if one)

@@ -28,7 +28,8 @@ class WorkFollower:
     """The requests that are being worked on. Each keeps its place in the window until its result is known."""
 
     def __init__(self, outbox: Outbox, window: RequestWindow) -> None:
-        self._outbox, self._window = outbox, window
+        self._outbox = outbox
+        self._window = window
         self._active: dict[str, ActiveWork] = {}
         self._tasks = OwnedTasks()
         self.on_change: Callable[[], None] = lambda: None
@@ -59,7 +60,8 @@ class WorkFollower:
 
     async def run_to_end(self, work: ActiveWork) -> None:
         """Send the progress of the work, then its result."""
-        request_id, result = work.request.request_id, None
+        request_id = work.request.request_id
+        result = None
         try:
             if await self._wait_ended(work):  # otherwise the next process has it
                 result = await self._wait_for_result(work)

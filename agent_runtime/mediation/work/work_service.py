@@ -131,7 +131,8 @@ class WorkService:
     def attach(self, sender: FrameSender, verdicts: ResumeOk | None) -> None:
         """Use the connection for results from now on. `verdicts` are the host's decisions after its welcome; None: only
         results that were never sent are sent."""
-        self.outbox.sender, self.outbox.extended = sender, verdicts is not None
+        self.outbox.sender = sender
+        self.outbox.extended = verdicts is not None
         decisions = verdicts.verdicts if verdicts is not None else None
         if decisions is not None:
             self._apply_verdicts(decisions)
@@ -141,7 +142,8 @@ class WorkService:
         self._resending = self._tasks.start(self.outbox.deliver_unacknowledged(decisions), "mediation outbox")
 
     def detach(self) -> None:
-        self.outbox.sender, self.outbox.extended = None, False
+        self.outbox.sender = None
+        self.outbox.extended = False
         self._window.cancel_waiting()
         self._stop_resending()
 

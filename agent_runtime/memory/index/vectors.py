@@ -50,7 +50,8 @@ class Vector:
         """Return the cosine, from -1 to 1; 0 for a vector of other dimensions, which is another model's."""
         if len(numbers) != len(self.numbers):
             return 0.0
-        mine, theirs = array("b", self.numbers), array("b", numbers)
+        mine = array("b", self.numbers)
+        theirs = array("b", numbers)
         norm = math.sqrt(sum(map(mul, mine, mine)) * sum(map(mul, theirs, theirs)))
         return sum(map(mul, mine, theirs)) / norm if norm else 0.0
 

@@ -162,7 +162,8 @@ def _present_terms(connection: sqlite3.Connection, scopes: Sequence[Scope], quer
 
 def _gather_weights(connection: sqlite3.Connection, present: Sequence[Term]) -> TermWeights:
     shares = TermWeights()
-    left, until = POSTING_BUDGET, time.monotonic() + GATHER_SECONDS
+    left = POSTING_BUDGET
+    until = time.monotonic() + GATHER_SECONDS
     for term in present:
         if term.entry_count > left or time.monotonic() > until:
             shares.skipped.append(term)

@@ -63,7 +63,10 @@ class EmbeddingSearch:
     """Makes the vectors of one embedding model. Call `start` once, and `close` in the end."""
 
     def __init__(self, database: Database, mesh: Mesh, model: str, clock: Clock) -> None:
-        self._database, self._mesh, self._model, self._clock = database, mesh, model, clock
+        self._database = database
+        self._mesh = mesh
+        self._model = model
+        self._clock = clock
         self._queries: OrderedDict[str, Vector] = OrderedDict()
         self._wakeup = asyncio.Event()
         self._failures = 0
@@ -139,7 +142,8 @@ class EmbeddingSearch:
             made = await self._embed([row["text"] for row in some], BATCH_SECONDS)
         except MeshUnavailable:
             if len(some) > 1 and self._failures == 1:  # perhaps one text is the cause
-                self._batch, self._retry_at = 1, float("-inf")
+                self._batch = 1
+                self._retry_at = float("-inf")
                 return True
             if len(rows) == 1 or not await self._can_embed(rows[1]):
                 raise
@@ -184,7 +188,8 @@ class EmbeddingSearch:
         except MeshUnavailable:
             self._record_failure()
             raise
-        self._failures, self._retry_at = 0, float("-inf")
+        self._failures = 0
+        self._retry_at = float("-inf")
         return made
 
     def _record_failure(self) -> None:

@@ -26,10 +26,13 @@ from ..text.terms import (
 MAX_QUERY_LENGTH = 2000
 """Characters of a query that are used."""
 MAX_TERMS = 400
-EXACT_WEIGHT, STEM_WEIGHT, ACCENT_WEIGHT = 1.0, 0.5, 0.3
+EXACT_WEIGHT = 1.0
+STEM_WEIGHT = 0.5
+ACCENT_WEIGHT = 0.3
 PIECES_WEIGHT = 1.2
 """The weight of all pieces of a word together."""
-VERBATIM_WEIGHT, NAME_PART_WEIGHT = 12.0, 0.5
+VERBATIM_WEIGHT = 12.0
+NAME_PART_WEIGHT = 0.5
 """The weight of a verbatim word, more than four others have, and of each word within it. All its pieces together weigh
 as much as a common word."""
 WEAK_FACTOR = 0.2

@@ -14,9 +14,11 @@ import math
 from ..index.schema import Kind
 from ..sources.use_count import UseCount, decay
 
-SATURATION, LENGTH_WEIGHT = 1.2, 0.3
+SATURATION = 1.2
+LENGTH_WEIGHT = 0.3
 """BM25's k1 and b. Texts are short and a term counts once in each."""
-RECENCY_WEIGHT, USE_WEIGHT = 0.2, 0.2
+RECENCY_WEIGHT = 0.2
+USE_WEIGHT = 0.2
 FRESH_DAYS = 90
 """Days after which recency has halved."""
 HALF_USE_COUNT = 3

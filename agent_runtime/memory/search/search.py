@@ -118,7 +118,10 @@ def _visible_messages(
 
 def _rank(candidate: Candidate, speakers: Mapping[str, tuple[str, str]], now: int) -> RankedEntry | None:
     """Rank a candidate; None if it was forgotten, taken back or archived since it was indexed."""
-    fact, uses, source, by = candidate.fact, UseCount(), f"file {candidate.source_id}", ""
+    fact = candidate.fact
+    uses = UseCount()
+    source = f"file {candidate.source_id}"
+    by = ""
     if candidate.kind == "session":
         if candidate.source_id not in speakers:
             return None
@@ -127,7 +130,9 @@ def _rank(candidate: Candidate, speakers: Mapping[str, tuple[str, str]], now: in
     elif candidate.kind == "fact":
         if fact is None:
             return None
-        uses, source, by = fact.uses, "fact", fact.origin
+        uses = fact.uses
+        source = "fact"
+        by = fact.origin
     return RankedEntry(candidate, score(candidate.relevance, candidate.kind, candidate.at, uses, now), source, by)
 
 
@@ -149,6 +154,7 @@ def select_hits(hits: Sequence[RankedEntry], limit: int, can_read: CanRead | Non
 
 
 def to_memory_hit(hit: RankedEntry) -> MemoryHit:
-    one, fact = hit.candidate, hit.candidate.fact
+    one = hit.candidate
+    fact = hit.candidate.fact
     name, tags = (fact.name, fact.tags) if fact is not None else ("", ())
     return MemoryHit(one.text, hit.source, one.at, name, hit.author, tags)

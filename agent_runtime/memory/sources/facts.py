@@ -83,7 +83,8 @@ def save_fact(
         raise ToolFailure(
             f"there are {max_facts} facts already: forget some that are not needed any more", kind="invalid"
         )
-    entry, name = index.add_entry(connection, scope.id, indexed, now), f"mem_{secrets.token_hex(8)}"
+    entry = index.add_entry(connection, scope.id, indexed, now)
+    name = f"mem_{secrets.token_hex(8)}"
     connection.execute(
         "INSERT INTO memory_facts (entry, scope, name, digest, tags_json, origin, session_id, created_at)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",

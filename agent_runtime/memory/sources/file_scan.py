@@ -53,7 +53,8 @@ class FileScan:
 def scan(root: Path, start: str = "", excluded: frozenset[str] = frozenset(), known: Iterable[str] = ()) -> FileScan:
     """Scan a folder of the root for Markdown files, breadth first, without the names `excluded` in the root. If not all
     could be scanned, the `known` files are checked one by one."""
-    found, began = FileScan(), time.monotonic()
+    found = FileScan()
+    began = time.monotonic()
     _walk(found, root, start, excluded)
     if not found.complete:
         for path in known:
@@ -64,7 +65,8 @@ def scan(root: Path, start: str = "", excluded: frozenset[str] = frozenset(), kn
 
 
 def _walk(found: FileScan, root: Path, start: str, without: frozenset[str]) -> None:
-    left, until = MAX_ENTRIES, time.monotonic() + SCAN_SECONDS
+    left = MAX_ENTRIES
+    until = time.monotonic() + SCAN_SECONDS
     waiting: deque[tuple[str, int]] = deque([(start, 0)])
     while waiting and found.complete:
         folder, depth = waiting.popleft()

@@ -79,7 +79,9 @@ class FileIndexer:
     """Indexes the files of one scope: a principal's own, or for None the shared ones."""
 
     def __init__(self, database: Database, home: Home, principal: str | None, redactor: Redactor) -> None:
-        self._database, self._principal, self._redactor = database, principal, redactor
+        self._database = database
+        self._principal = principal
+        self._redactor = redactor
         self._root = home.workspace if principal is None else personal_folder(home, principal)
         self._warned = False
         """Whether the log says that there are too many files."""
@@ -135,7 +137,8 @@ class FileIndexer:
         stored = await self._database.read(lambda connection: index.entries_of_source(connection, scope, path))
         before = [(row["id"], row["text"], row["line"]) for row in stored]
         changes = await asyncio.to_thread(self._compare, path, before, gone=seen is None)
-        at, cut = seen.at if seen is not None else 0, False
+        at = seen.at if seen is not None else 0
+        cut = False
         for start in range(0, max(len(changes.gone), len(changes.new)), PASSAGES_PER_WRITE):
             part = changes.part(start)
             full = await self._database.write(

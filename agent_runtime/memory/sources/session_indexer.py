@@ -62,7 +62,9 @@ class SessionIndexer:
     """Indexes messages. Call `index_batch` until it returns False."""
 
     def __init__(self, database: Database, redactor: Redactor, *, max_passages: int = MAX_KEPT) -> None:
-        self._database, self._redactor, self._max_passages = database, redactor, max_passages
+        self._database = database
+        self._redactor = redactor
+        self._max_passages = max_passages
 
     async def index_batch(self) -> bool:
         """Index some messages. Return whether there may be more. Raises StoreError."""
@@ -87,7 +89,8 @@ class SessionIndexer:
 
     async def _store(self, message: _Prepared) -> None:
         """Store a message in units of bounded size; the first one deletes what a crashed process has left of it."""
-        one, parts = message.message, message.passages
+        one = message.message
+        parts = message.passages
 
         def begin(connection: sqlite3.Connection) -> int | None:
             if not spoken_messages.is_kept(connection, one.message_id):

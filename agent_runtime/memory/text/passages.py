@@ -71,13 +71,15 @@ def _add_titles(above: list[tuple[int, str]], block: list[tuple[int, str]]) -> I
 def _pack_lines(lines: Iterator[tuple[int, str]]) -> Iterator[Passage]:
     """Join lines to passages of MAX_LENGTH at most; a paragraph begins a new one after MIN_LENGTH."""
     held: list[str] = []
-    size, first = 0, 1
+    size = 0
+    first = 1
     for number, line in lines:
         blank = not line.strip()
         for piece in _split_line(line.rstrip()):
             if held and (size + len(piece) >= MAX_LENGTH or (blank and size >= MIN_LENGTH)):
                 yield Passage("\n".join(held), first)
-                held, size = [], 0
+                held = []
+                size = 0
             if not blank:
                 first = first if held else number
                 held.append(piece)

@@ -27,7 +27,9 @@ LAUNCHER = Path(__file__).with_name("launcher.py")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 READABLE_PROC_FILES = ("/proc/cpuinfo", "/proc/meminfo", "/proc/loadavg", "/proc/uptime", "/proc/version")
 """The readable files of /proc; all others reveal other processes."""
-CREATE_RULESET, ONLY_VERSION, SET_DUMPABLE = 444, 1, 4
+CREATE_RULESET = 444
+ONLY_VERSION = 1
+SET_DUMPABLE = 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,13 +26,21 @@ if TYPE_CHECKING:
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 
-PR_SET_PDEATHSIG, PR_CAPBSET_DROP = 1, 24
-PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 36, 38, 47
+PR_SET_PDEATHSIG = 1
+PR_CAPBSET_DROP = 24
+PR_SET_CHILD_SUBREAPER = 36
+PR_SET_NO_NEW_PRIVS = 38
+PR_CAP_AMBIENT = 47
 CAPSET = {"x86_64": 126, "aarch64": 91, "arm64": 91}
-CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
+CREATE_RULESET = 444
+ADD_RULE = 445
+RESTRICT_SELF = 446
 SECCOMP = {"x86_64": 317, "aarch64": 277, "arm64": 277}
-SET_FILTER, NEW_LISTENER, CONTINUE_CALL = 1, 1 << 3, 1
-QUESTION, ANSWER = 0xC0502100, 0xC0182101
+SET_FILTER = 1
+NEW_LISTENER = 1 << 3
+CONTINUE_CALL = 1
+QUESTION = 0xC0502100
+ANSWER = 0xC0182101
 """SECCOMP_IOCTL_NOTIF_RECV and SECCOMP_IOCTL_NOTIF_SEND."""
 SCM_RIGHTS = 1
 ANSWER_PAUSE = 0.0005
@@ -40,22 +48,34 @@ ANSWER_PAUSE = 0.0005
 MAX_TRIES = 8
 """Attempts to trace the ancestors of a process while some of them end."""
 
-EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
-MAKE_CHAR, MAKE_BLOCK, TRUNCATE = 1 << 6, 1 << 11, 1 << 14
+EXECUTE = 1 << 0
+WRITE_FILE = 1 << 1
+READ_FILE = 1 << 2
+READ_DIR = 1 << 3
+MAKE_CHAR = 1 << 6
+MAKE_BLOCK = 1 << 11
+TRUNCATE = 1 << 14
 ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
 READ = EXECUTE | READ_FILE | READ_DIR
 RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
 """Number of file rights by version of Landlock; later versions have 16."""
-NET_TCP, SCOPES = 3, 3
+NET_TCP = 3
+SCOPES = 3
 NO_HOME = "/tmp"  # noqa: S108 - not accessible here
-SIGKILL, SIGPIPE, SIGSTOP, SIGXFSZ = 9, 13, 19, 25
+SIGKILL = 9
+SIGPIPE = 13
+SIGSTOP = 19
+SIGXFSZ = 25
 REAP_SECONDS = 0.2
 """Seconds between checks for ended orphans."""
-FAILED, KILLED = 126, 128 + SIGKILL
+FAILED = 126
+KILLED = 128 + SIGKILL
 
 
 def main() -> NoReturn:
-    lifeline, file, argv = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+    lifeline = int(sys.argv[1])
+    file = int(sys.argv[2])
+    argv = sys.argv[3:]
     with open(file, "rb") as plan_file:
         plan_file.seek(0)
         plan: dict[str, Any] = marshal.load(plan_file)  # noqa: S302 - written by the server
@@ -145,7 +165,8 @@ def _descendants() -> list[int]:
             state, parent, _ = _stat(int(name))
             if state not in (b"Z", b"X"):
                 parents.setdefault(parent, []).append(int(name))
-    found, waiting = list[int](), [os.getpid()]
+    found = list[int]()
+    waiting = [os.getpid()]
     while waiting:
         children = parents.get(waiting.pop(), [])
         found += children
@@ -266,7 +287,8 @@ def _confine(plan: dict[str, Any], launcher_socket: _socket.socket | None) -> No
     os.closerange(kept + 1, 1 << 30)
     lines = ctypes.create_string_buffer(code, len(code))
     program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(lines)))
-    number, flags = SECCOMP[os.uname().machine], 0 if launcher_socket is None else NEW_LISTENER
+    number = SECCOMP[os.uname().machine]
+    flags = 0 if launcher_socket is None else NEW_LISTENER
     listener = LIBC.syscall(number, SET_FILTER, flags, ctypes.byref(program))
     _check_result(listener, "the filter cannot be set")
     if launcher_socket is not None:
@@ -308,7 +330,8 @@ def _drop_privileges(uid: int | None, groups: list[int]) -> None:
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
     LIBC.prctl(PR_CAP_AMBIENT, 4, 0, 0, 0)  # clears them all
-    header, nothing = struct.pack("II", 0x20080522, 0), bytes(24)
+    header = struct.pack("II", 0x20080522, 0)
+    nothing = bytes(24)
     _check_result(LIBC.syscall(CAPSET[os.uname().machine], header, nothing), "capabilities cannot be dropped")
 
 

@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from ..errors import BackendUnavailable
 from . import bpf
 
-X86_64, AARCH64 = 0, 1
+X86_64 = 0
+AARCH64 = 1
 ARCHITECTURES = {"x86_64": (X86_64, 0xC000003E), "aarch64": (AARCH64, 0xC00000B7), "arm64": (AARCH64, 0xC00000B7)}
 
 Calls = Mapping[str, tuple[int | None, int | None]]
@@ -29,8 +30,14 @@ X32 = 0x40000000  # the same calls under other numbers, on x86_64
 MAX_SHARED_SEGMENT = 64 * 1024
 """Maximum bytes of a shared memory segment, which outlives the processes that use it; there may be 4096 of them."""
 
-CLONE, UNSHARE, SOCKET, SOCKETPAIR = (56, 220), (272, 97), (41, 198), (53, 199)
-SHMGET, IOCTL, PRLIMIT, FCNTL = (29, 194), (16, 29), (302, 261), (72, 25)
+CLONE = (56, 220)
+UNSHARE = (272, 97)
+SOCKET = (41, 198)
+SOCKETPAIR = (53, 199)
+SHMGET = (29, 194)
+IOCTL = (16, 29)
+PRLIMIT = (302, 261)
+FCNTL = (72, 25)
 
 DENIED: Calls = {
     # other processes
@@ -103,7 +110,8 @@ DENIED: Calls = {
 
 UNIMPLEMENTED: Calls = {"clone3": (435, 435), "openat2": (437, 437)}
 """Their arguments are in memory, which no filter can read. Programs then fall back to the older calls."""
-FALLOCATE, FILE_SETATTR = (285, 47), (469, 469)
+FALLOCATE = (285, 47)
+FILE_SETATTR = (469, 469)
 PREALLOCATING = {
     "FS_IOC_RESVSP": 0x40305828,
     "FS_IOC_UNRESVSP": 0x40305829,
@@ -165,7 +173,8 @@ XATTR_BY_PATH: Calls = {
     "removexattrat": (466, 466),
 }
 """These take paths too."""
-SIGNAL_SCOPE_VERSION, TRUNCATE_VERSION = 6, 3
+SIGNAL_SCOPE_VERSION = 6
+TRUNCATE_VERSION = 3
 """The first versions of Landlock that confine signals and check `truncate`."""
 SIGNALLING: Calls = {
     "kill": (62, 129),
@@ -175,7 +184,8 @@ SIGNALLING: Calls = {
     "rt_tgsigqueueinfo": (297, 240),
 }
 """Their first argument is the receiver. Only the launcher can tell whether it belongs to the command."""
-PIDFD_SEND_SIGNAL, TRUNCATE = (424, 424), (76, 45)
+PIDFD_SEND_SIGNAL = (424, 424)
+TRUNCATE = (76, 45)
 OWNED_BY = {"F_SETOWN": 8, "F_SETOWN_EX": 15}
 OWNED_BY_IOCTL = {"FIOSETOWN": 0x8901, "SIOCSPGRP": 0x8902}
 """Ways to choose the process that the kernel signals when a descriptor becomes ready."""

@@ -50,7 +50,8 @@ async def _run_checks(
     nonce = secrets.token_bytes(32)
     (folder / "secret").write_bytes(nonce)
     (folder / "secret").chmod(0o600)
-    work, other = folder / "work", folder / "other"
+    work = folder / "work"
+    other = folder / "other"
     for mine in (work, other):
         mine.mkdir(mode=0o700)
     (other / "notes").write_bytes(nonce)

@@ -21,7 +21,9 @@ strangers = [pid for pid in (server, victim) if pid > 9]
 neighbours = [pid for pid in map(int, sys.argv[6].split(",")) if pid > 9]
 MACHINE = os.uname().machine
 SIGKILL = 9
-PTRACE_ATTACH, GET_SECCOMP, GET_NO_NEW_PRIVS = 16, 21, 39
+PTRACE_ATTACH = 16
+GET_SECCOMP = 21
+GET_NO_NEW_PRIVS = 39
 NR_CAPGET = 125 if MACHINE == "x86_64" else 90
 
 
@@ -33,7 +35,8 @@ def can_read(path: str, at: int = 0, whole: bool = False) -> bool:
 
 
 def has_capabilities() -> bool:
-    header, data = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)
+    data = (ctypes.c_uint32 * 6)()
     libc.syscall(NR_CAPGET, header, data)
     return any(data)
 

@@ -22,7 +22,9 @@ MAX_CONNECTIONS = 256
 
 
 def main() -> None:
-    proxy, port, argv = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+    proxy = sys.argv[1]
+    port = int(sys.argv[2])
+    argv = sys.argv[3:]
     with socket.create_server((LOOPBACK, port), backlog=MAX_CONNECTIONS) as listener:
         between = os.fork()
         if between == 0:

@@ -72,7 +72,8 @@ class SandboxProcess:
 
     @classmethod
     async def _start(cls, launch: LaunchPlan, line_limit: int) -> SandboxProcess:
-        theirs, ours = [*launch.fds], list[int]()
+        theirs = [*launch.fds]
+        ours = list[int]()
         try:
             streams = [_pipe(theirs, ours, to_them=one, owner=launch.uid) for one in (True, False, False)]
             watched = _pipe(theirs, ours, to_them=True)

@@ -90,7 +90,8 @@ class FolderMeter:
     def is_due(self, limit: DiskAmount) -> bool:
         if self.used is None:
             return True
-        gone, left = self.consumed(), limit.minus(self.used)
+        gone = self.consumed()
+        left = limit.minus(self.used)
         slack = DiskAmount(
             max(MIN_SLACK[0], min(REMEASURE_AFTER[0], left.bytes // 2)),
             max(MIN_SLACK[1], min(REMEASURE_AFTER[1], left.files // 2)),
@@ -120,12 +121,16 @@ class FolderMeter:
 
     async def _measure(self) -> None:
         self._began = began = time.monotonic()
-        free, before, gone = _free_space(self.folder), self.used, self.consumed()
+        free = _free_space(self.folder)
+        before = self.used
+        gone = self.consumed()
         found, whole = await _measure_folder(self.folder)
         if not whole and before is not None:  # some folders are not readable: rely on the free space
             guess = before + gone
             found = DiskAmount(max(found.bytes, guess.bytes), max(found.files, guess.files))
-        self.used, self._free, self._measured_at = found, free, time.monotonic()
+        self.used = found
+        self._free = free
+        self._measured_at = time.monotonic()
         self._cost = self._measured_at - began
 
 
@@ -167,7 +172,8 @@ class Allowance:
     """The limit of a folder for one command: its quota, or its size at the start if it was already larger."""
 
     def __init__(self, quota: Quota, meter: FolderMeter) -> None:
-        self.quota, self._meter = quota, meter
+        self.quota = quota
+        self._meter = meter
         self._limit = self._effective_quota
         self._files_left = _free_space(quota.folder).files
 
@@ -210,7 +216,8 @@ class Allowance:
         """The message for the model about a full folder."""
         used = self._meter.used or DiskAmount(0, 0)
         if used.bytes > self.quota.bytes:
-            held, most = _format_size(used.bytes), _format_size(self.quota.bytes)
+            held = _format_size(used.bytes)
+            most = _format_size(self.quota.bytes)
             return f"{self.quota.name} holds {held}, and {most} is the most it may hold"
         if used.bytes > self._effective_quota.bytes:
             left = _format_size(_free_space(self.quota.folder).bytes)

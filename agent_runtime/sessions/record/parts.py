@@ -162,10 +162,12 @@ def tool_name(part: dict[str, Any]) -> str | None:
 
 def text_of(parts: list[dict[str, Any]]) -> str:
     """Return the answer: the text of the last step that has any, without the output of interrupted model calls."""
-    answer, current = "", ""
+    answer = ""
+    current = ""
     for part in parts:
         if part["type"] == "step-start":
-            answer, current = current or answer, ""
+            answer = current or answer
+            current = ""
         elif part["type"] == RETRY:
             current = ""
         elif part["type"] == "text":

@@ -50,7 +50,9 @@ class Recorder:
         self, database: Database, ids: Ids, clock: Clock, row: MessageRow, begun: MessageParts | None = None
     ) -> None:
         self.message = begun or MessageParts(ids.new)
-        self._database, self._clock, self._row = database, clock, row
+        self._database = database
+        self._clock = clock
+        self._row = row
         self._growing: dict[str, StreamingText] = {}
         """Texts that grow, by part id; used by the writer's thread only."""
         self._dirty: dict[int, Part] = {}
@@ -95,7 +97,9 @@ class Recorder:
         self._cancel_timer()
         if self._pending_flush is not None:
             await asyncio.wait([self._pending_flush])
-        booked, metadata, now = self._counted_usage, self._metadata(), self._clock.now_ms()
+        booked = self._counted_usage
+        metadata = self._metadata()
+        now = self._clock.now_ms()
         unit = self._unit(metadata, now, whole=True)
 
         def whole(connection: sqlite3.Connection) -> None:
@@ -134,7 +138,8 @@ class Recorder:
             self._timer = None
 
     def _send(self) -> None:
-        booked, metadata = self._counted_usage, self._metadata()
+        booked = self._counted_usage
+        metadata = self._metadata()
         self._pending_flush = flight = self._database.write(
             self._unit(metadata, self._clock.now_ms(), whole=metadata != self._saved_metadata)
         )
@@ -167,7 +172,8 @@ class Recorder:
         self._dirty.clear()
         self._characters = 0
         total = Usage.model_validate(metadata.get("usage", {}))
-        spent, self._counted_usage = total.minus(self._counted_usage), total
+        spent = total.minus(self._counted_usage)
+        self._counted_usage = total
 
         ran = False
 
@@ -188,7 +194,8 @@ class Recorder:
         return save
 
     def _save_part(self, connection: sqlite3.Connection, change: _Change, now: int) -> None:
-        part, data = change.part, change.data
+        part = change.part
+        data = change.data
         growing = self._growing.get(part.id)
         if not change.grows:
             self._growing.pop(part.id, None)

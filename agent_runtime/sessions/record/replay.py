@@ -90,7 +90,8 @@ def _after_input(part: dict[str, Any]) -> Iterator[c.Chunk]:
     """Yield what follows the input of a call; nothing for other parts."""
     if not _is_call(part):
         return
-    call, dynamic = part["toolCallId"], _dynamic(part)
+    call = part["toolCallId"]
+    dynamic = _dynamic(part)
     if approval := _asked_approval(part):
         yield c.ToolApprovalRequest(approvalId=approval, toolCallId=call)
     if part["state"] == "output-available":

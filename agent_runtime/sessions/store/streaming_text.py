@@ -47,7 +47,8 @@ class StreamingText:
 
     def _rewrite(self, connection: sqlite3.Connection, data: dict[str, Any], now: int) -> None:
         body = _body(data)
-        self.end, self.capacity = len(body), _capacity(len(body))
+        self.end = len(body)
+        self.capacity = _capacity(len(body))
         connection.execute(
             "UPDATE chat_parts SET data_json = ?, updated_at = ? WHERE rowid = ?",
             (_padded(body, self.capacity), now, self.rowid),

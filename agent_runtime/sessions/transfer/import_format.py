@@ -69,7 +69,9 @@ def _id(kind: str) -> Check:
     return lambda value: isinstance(value, str) and shape.fullmatch(value) is not None
 
 
-_SES, _MSG, _PRT = _id("ses"), _id("msg"), _id("prt")
+_SES = _id("ses")
+_MSG = _id("msg")
+_PRT = _id("prt")
 _TIMES = {"created_at": _time, "updated_at": _time}
 _COUNTS = ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cache_read", "cache_write", "total_tokens")
 COLUMNS: dict[str, dict[str, Check]] = {
@@ -195,7 +197,8 @@ class SessionImport:
             raise ImportFault(f"data.metadata_json: title has more than {TITLE_CHARACTERS} characters")
         if len(dump(metadata.get("custom", {})).encode()) > METADATA_BYTES:  # nobody could change or fork the session
             raise ImportFault(f"data.metadata_json: custom has more than {METADATA_BYTES} bytes")
-        self.session_id, self.principal = data["id"], metadata["principal"]
+        self.session_id = data["id"]
+        self.principal = metadata["principal"]
         self._digest = metadata["system_prompt_digest"]
 
     def _message(self, data: Line) -> None:

@@ -108,11 +108,14 @@ def _replace_all(text: str, changes: Sequence[tuple[str, str]]) -> str:
 def _document(lines: Iterator[Line]) -> Iterator[bytes]:
     """Yield `{session, messages: [{message, parts: [...]}], prompts: [...]}` in pieces."""
     yield b'{"session":' + to_json(next(lines)["data"]) + b',"messages":['
-    before, first_part, prompts = b"", True, list[Line]()
+    before = b""
+    first_part = True
+    prompts = list[Line]()
     for line in lines:
         if line["type"] == "message":
             yield before + b'{"message":' + to_json(line["data"]) + b',"parts":['
-            before, first_part = b"]},", True
+            before = b"]},"
+            first_part = True
         elif line["type"] == "part":
             yield (b"" if first_part else b",") + to_json(line["data"])
             first_part = False
@@ -147,7 +150,9 @@ class ImportCopy:
     ) -> None:
         self.session_id = session_import.session_id
         self.size = file.seek(0, SEEK_END)
-        self._file, self._now, self._keep_permissions = file, now, keep_permissions
+        self._file = file
+        self._now = now
+        self._keep_permissions = keep_permissions
         self._offsets = {0: 0}
         """Number of lines -> the bytes that they have, for each number at which a step has begun."""
 

@@ -80,7 +80,10 @@ class Environments:
     """Makes each environment once; callers that need the same one wait for it."""
 
     def __init__(self, folder: Path, confinement: Confinement, policy: Policy, index: PackageIndex) -> None:
-        self._folder, self._confinement, self._policy, self._index = folder, confinement, policy, index
+        self._folder = folder
+        self._confinement = confinement
+        self._policy = policy
+        self._index = index
         self._locks: dict[str, asyncio.Lock] = {}
 
     async def get(self, requirements: Sequence[str], *, by_agent: bool) -> Path:

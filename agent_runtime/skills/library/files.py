@@ -16,7 +16,9 @@ MAX_FILES = 500
 """Files of a package; further ones are left out."""
 MAX_COPY_BYTES = 16 * 1024 * 1024
 """Bytes of all files that are copied for one package."""
-MAX_FOLDERS, MAX_DEPTH, MAX_ENTRIES = 200, 8, 2000
+MAX_FOLDERS = 200
+MAX_DEPTH = 8
+MAX_ENTRIES = 2000
 """Folders of a package that are listed, their depth, and the entries of each that are listed."""
 
 
@@ -53,7 +55,9 @@ class PackageFiles:
 def list_package_files(folder: SafePath) -> PackageFiles:
     """Return the files of a package. Entries that cannot be read are left out."""
     found: list[PackageFile] = []
-    todo, seen, left_out = [PurePosixPath()], 0, 0
+    todo = [PurePosixPath()]
+    seen = 0
+    left_out = 0
     while todo:
         here = todo.pop()
         seen += 1
@@ -84,7 +88,8 @@ def copy_files(files: Sequence[PackageFile], source: SafePath, target: SafePath)
 
     Raises ToolFailure if one cannot be written: commands may have put something in its way.
     """
-    missing, bytes_left = 0, MAX_COPY_BYTES
+    missing = 0
+    bytes_left = MAX_COPY_BYTES
     for file in files:
         try:
             with _child_path(source, file.path).open() as opened:

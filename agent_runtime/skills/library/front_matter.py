@@ -152,7 +152,8 @@ def _cut(written: str) -> str:
     """Return a field of bounded length; a quoted value keeps its closing quote, and no half of an escape before it."""
     if len(written) <= MAX_FIELD_LENGTH:
         return written
-    kept, quote = written[: MAX_FIELD_LENGTH - 2].rstrip(), written.partition(":")[2].lstrip()[:1]
+    kept = written[: MAX_FIELD_LENGTH - 2].rstrip()
+    quote = written.partition(":")[2].lstrip()[:1]
     if quote not in ("'", '"'):
         return f"{kept}…"
     escape = kept.rfind("\\", -_LONGEST_ESCAPE)

@@ -70,12 +70,10 @@ class SkillLibrary:
         `require_space` enforces the size limit of scratch folders; `authors` knows which packages no person has
         reviewed."""
         self._authors = authors
-        self._workspace, self._home, self._extra_folders, self._require_space = (
-            workspace,
-            home,
-            extra_folders,
-            require_space,
-        )
+        self._workspace = workspace
+        self._home = home
+        self._extra_folders = extra_folders
+        self._require_space = require_space
         self._last_scan = PackageScanner()
         self._loaded: OrderedDict[tuple[str, str], _Loaded] = OrderedDict()
         self._size = 0
@@ -85,7 +83,8 @@ class SkillLibrary:
         return self._reviewed(self._scan(max_characters).packages)
 
     def _scan(self, max_characters: float = math.inf) -> PackageScanner:
-        before, there = self._last_scan, package_sources(self._workspace, self._home, self._extra_folders)
+        before = self._last_scan
+        there = package_sources(self._workspace, self._home, self._extra_folders)
         now = self._last_scan = scanner.scan(self._workspace, there, before, max_characters)
         new = [(path, note) for path, note in now.notes.items() if before.notes.get(path) != note]
         for path, (event, reason) in new[:MAX_LOGGED]:
@@ -99,7 +98,8 @@ class SkillLibrary:
         there whose authors are not kept, since commands can make more files than are watched."""
         if self._authors is None or not any(one.inside for one in packages):
             return tuple(packages)
-        watched, is_unreviewed = self._authors.watched(), self._authors.is_unreviewed
+        watched = self._authors.watched()
+        is_unreviewed = self._authors.is_unreviewed
         return tuple(
             one
             for one in packages

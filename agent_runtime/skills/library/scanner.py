@@ -113,7 +113,9 @@ class _NotAPackage(Exception):
 
 class _Scan:
     def __init__(self, workspace: Path, before: PackageScanner, max_characters: float) -> None:
-        self._workspace, self._before, self._left = Path(os.path.realpath(workspace)), before, max_characters
+        self._workspace = Path(os.path.realpath(workspace))
+        self._before = before
+        self._left = max_characters
         self._found: dict[str, SkillPackage] = {}
         self._notes: dict[Path, tuple[str, str]] = {}
         self._known: dict[Path, KnownPackage] = {}
@@ -203,7 +205,8 @@ class _Scan:
         at = source.folder / passed
         if reason is A_LINK:
             try:
-                real, top = self._resolve(source, at), self._resolve(source, source.folder / passed.parts[0])
+                real = self._resolve(source, at)
+                top = self._resolve(source, source.folder / passed.parts[0])
             except InvalidPackage as fault:
                 reason = str(fault)
             else:

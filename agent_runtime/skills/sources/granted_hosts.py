@@ -51,7 +51,8 @@ def _split(grant: str) -> tuple[str, tuple[int, ...]]:
     parts = _GRANT.fullmatch(grant)
     if parts is None:  # an IPv6 address without brackets, or no host, which the patterns refuse
         return grant, WEB_PORTS
-    host, port = parts["address"] or parts["host"], parts["port"]
+    host = parts["address"] or parts["host"]
+    port = parts["port"]
     if port is None:
         return host, WEB_PORTS
     if not _PORT.fullmatch(port) or not 0 < int(port) <= _HIGHEST_PORT:

@@ -69,7 +69,8 @@ class Grants:
     read again for every build."""
 
     def __init__(self, file: Path, environment: Mapping[str, str]) -> None:
-        self._file, self._environment = file, environment
+        self._file = file
+        self._environment = environment
 
     def grant_for(self, source: PluginSource, environment: Path | None = None) -> Grant:
         """Return what a build with these installed packages may have. Raises ToolFailure if its code, or that of a

@@ -150,9 +150,11 @@ def _file_stamps(folder: Path, entry: str) -> Iterator[FileStamp]:
 
 def _walk(folder: Path, entry: str) -> Iterator[str]:
     """Yield the files of an entry in order. It ends soon after there are too many, also where links lead in circles."""
-    waiting, seen = [entry], 0
+    waiting = [entry]
+    seen = 0
     while waiting and seen <= 2 * MAX_FILES:
-        name, seen = waiting.pop(), seen + 1
+        name = waiting.pop()
+        seen = seen + 1
         if _is_link_cycle(folder / name):
             continue
         if (folder / name).is_dir():
@@ -192,7 +194,8 @@ def _read_file(folder: Path, name: str, max_bytes: int) -> bytes | None:
     mounted volumes are often made of links, but no worker may see files elsewhere. A link that replaces the file
     meanwhile is not followed."""
     try:
-        root, real = Path(os.path.realpath(folder)), Path(os.path.realpath(folder / name, strict=True))
+        root = Path(os.path.realpath(folder))
+        real = Path(os.path.realpath(folder / name, strict=True))
         if not real.is_relative_to(root):
             raise UnreadablePlugin(f"{name} is a link that leads out of the folder; put the file itself there")
         with SafePath(root, real, name).open() as file:

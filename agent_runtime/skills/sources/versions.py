@@ -79,7 +79,9 @@ class PluginVersions:
     """The history of all plugins."""
 
     def __init__(self, database: Database, clock: Clock, workspace: Path) -> None:
-        self._database, self._clock, self._workspace = database, clock, workspace
+        self._database = database
+        self._clock = clock
+        self._workspace = workspace
 
     async def history(self, file: str) -> list[PluginVersion]:
         """Return the versions of a plugin with their files, oldest first."""
@@ -172,7 +174,8 @@ def diff_files(old: Mapping[str, bytes], new: Mapping[str, bytes]) -> str:
     pieces: list[str] = []
     left = MAX_LINES
     for name in sorted({*old, *new}):
-        before, after = old.get(name, b""), new.get(name, b"")
+        before = old.get(name, b"")
+        after = new.get(name, b"")
         if before == after:
             continue
         lines = [data.decode(errors="replace").splitlines() for data in (before, after)]

@@ -39,7 +39,9 @@ class SkillDeclaration:
 
 def check_declaration(skill: Mapping[str, Any]) -> SkillDeclaration:
     """Return the skill as declared. Raises DeclarationRefused that names the field and the fix."""
-    name, description, timeout = skill.get("name"), skill.get("description"), skill.get("timeout")
+    name = skill.get("name")
+    description = skill.get("description")
+    timeout = skill.get("timeout")
     if not isinstance(name, str) or not NAME_PATTERN.fullmatch(name):
         raise DeclarationRefused("name: must be 1 to 64 letters, digits, _ or -, not beginning with a digit")
     if name in RESERVED_TOOL_NAMES:
@@ -79,7 +81,8 @@ def _check_parameters(schema: Any) -> Mapping[str, Any]:
 def _check_size(schema: Any) -> None:
     """Refuse a schema that takes long to check or that a provider could not take: every request contains all
     schemas."""
-    level, count = [schema], 0
+    level = [schema]
+    count = 0
     for _ in range(MAX_VALUE_DEPTH):
         count += len(level)
         if count > MAX_VALUES:

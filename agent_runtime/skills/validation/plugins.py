@@ -49,8 +49,11 @@ class Plugin:
 
     def activate(self, build: SkillBuild, version: int) -> None:
         """Put a build into service and clear earlier faults."""
-        self.active, self.version = build, version
-        self.error, self.available, self.disabled_before_start = None, True, None
+        self.active = build
+        self.version = version
+        self.error = None
+        self.available = True
+        self.disabled_before_start = None
         self.tools = tuple(_skill_tool(skill, build) for skill in build.skills)
 
     @property

@@ -166,7 +166,8 @@ def _site_packages_index() -> int:
 
 def main() -> None:
     folder, plugin, workspace, *packages = (Path(argument) for argument in sys.argv[1:])
-    incoming, outgoing = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    incoming = os.fdopen(os.dup(0), "rb")
+    outgoing = os.fdopen(os.dup(1), "wb")
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)

@@ -32,7 +32,8 @@ class Asking:
     def ask(self, what: str, arguments: Mapping[str, Any]) -> Future[Any]:
         from concurrent.futures import Future  # a skill that asks nothing does not need it
 
-        number, future = next(self._ids), Future[Any]()
+        number = next(self._ids)
+        future = Future[Any]()
         self._pending[number] = future
         self._send({"type": "ask", "id": number, "what": what, "arguments": dict(arguments)})
         return future

@@ -32,7 +32,8 @@ class CallOrigin:
     """The call that a worker is carrying out; a worker has at most one."""
 
     def __init__(self, mesh: Mesh, tools: MeshTools | None) -> None:
-        self._mesh, self._tools = mesh, tools
+        self._mesh = mesh
+        self._tools = tools
         self._context: ToolContext | None = None
         self._egress: EgressMeter | None = None
         self._model_calls: ModelMeter | None = None

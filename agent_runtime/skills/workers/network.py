@@ -32,7 +32,8 @@ async def open_network(
 ) -> Path | None:
     """Return the socket of a proxy for one worker, open until `stack` is closed; None if it has no network. `lines`
     bounds those of the log about its connections. Raises ToolFailure where the confinement cannot give it one."""
-    hosts, plugin = staged.grant.hosts, staged.plugin.name
+    hosts = staged.grant.hosts
+    plugin = staged.plugin.name
     # An unconfined process has the machine's network.
     if hosts is None or confinement.name == "off":
         return None

@@ -30,7 +30,8 @@ class OutputLog:
 
     def begin(self, call: str) -> None:
         """Start the log of a call."""
-        self._text, self._mark = b"", end_of_log(call)
+        self._text = b""
+        self._mark = end_of_log(call)
         self._marked.clear()
 
     async def collect(self) -> str:

@@ -171,7 +171,9 @@ class WorkerPool:
 
     async def _close_surplus(self) -> None:
         """Close workers that have been idle for `linger_seconds`, until one is left."""
-        idle, linger, now = self._setup.idle, self._setup.linger_seconds, asyncio.get_running_loop().time
+        idle = self._setup.idle
+        linger = self._setup.linger_seconds
+        now = asyncio.get_running_loop().time
         try:
             while idle.has_several(self) and not self._retired.is_set():
                 with suppress(TimeoutError):

@@ -130,7 +130,9 @@ class WorkerProcess:
         caller: CallOrigin,
         failed_asks: Seldom,
     ) -> None:
-        self._child, self._caller, self._failed_asks = child, caller, failed_asks
+        self._child = child
+        self._caller = caller
+        self._failed_asks = failed_asks
         self._resources = resources
         """Closed with the process: its proxy, if it has one."""
         self._load_seconds = load_seconds

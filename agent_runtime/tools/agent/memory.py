@@ -16,8 +16,10 @@ from ..files.paths import authorize_path
 
 MAX_TEXT_LENGTH = 2000
 """Maximum characters of a fact or a query."""
-MAX_TAGS, MAX_TAG_LENGTH = 8, 40
-MAX_RESULTS, DEFAULT_RESULTS = 20, 5
+MAX_TAGS = 8
+MAX_TAG_LENGTH = 40
+MAX_RESULTS = 20
+DEFAULT_RESULTS = 5
 """Maximum and default number of results of a search."""
 SAVE_DESCRIPTION = (
     "Save a fact that later sessions will need: about the person, the project, a decision and its reason, where "

@@ -26,7 +26,8 @@ PARAMETERS: Mapping[str, Any] = {
     "required": ["text"],
     "additionalProperties": False,
 }
-BURST, REFILL_SECONDS = 5, 30.0
+BURST = 5
+REFILL_SECONDS = 30.0
 _MOST_PEOPLE = 10_000
 
 

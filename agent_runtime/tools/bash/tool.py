@@ -63,7 +63,8 @@ def bash_tool(
 ) -> Tool:
     """`timeout` is the default deadline of a command in seconds; `upstream` connects those commands that rules allow to
     use the network."""
-    longest, space = max(MAX_TIMEOUT, timeout), QuotaCheck(confinement, limits)
+    longest = max(MAX_TIMEOUT, timeout)
+    space = QuotaCheck(confinement, limits)
     command_proxy = CommandProxy(confinement, upstream)
 
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:

@@ -63,8 +63,11 @@ def builtin_tools(
 ) -> tuple[Tool, ...]:
     """Return the built-in tools. `timeout` is the default deadline of a command in seconds. Other code that changes
     files of the workspace must share the `locks`."""
-    limits, locks, backups = limits or SandboxLimits(), locks or PathLocks(), backups or FileBackups(SystemClock())
-    finder, space = FileSearch(confinement), QuotaCheck(confinement, limits)
+    limits = limits or SandboxLimits()
+    locks = locks or PathLocks()
+    backups = backups or FileBackups(SystemClock())
+    finder = FileSearch(confinement)
+    space = QuotaCheck(confinement, limits)
     return (
         read_tool(locks),
         write_tool(locks, space, backups),

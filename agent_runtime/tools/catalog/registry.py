@@ -129,7 +129,8 @@ class ToolRegistry:
         sorted."""
         there_are = self._all_tools()
         if there_are != self._snapshot_tools or len(self._snapshots) >= MAX_SNAPSHOTS:
-            self._snapshot_tools, self._snapshots = there_are, {}
+            self._snapshot_tools = there_are
+            self._snapshots = {}
         layers = None if authority is None else tuple(layer.tools for layer in authority.layers)
         key = (tuple(order), layers)
         if key not in self._snapshots:

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 
 NAME_WEIGHT = 3
 """Number of times that a word of the name counts."""
-K1, B = 1.2, 0.75
+K1 = 1.2
+B = 0.75
 _WORD = re.compile(r"[^\W_]+")
 _CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _ENDINGS = ("ing", "ies", "ed", "es", "s", "y", "e")

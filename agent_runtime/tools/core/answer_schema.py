@@ -45,7 +45,8 @@ async def check_answer_schema(schema: Mapping[str, Any]) -> Fault | None:
 
 def answer_schema_fault(schema: Mapping[str, Any]) -> Fault | None:
     """Return the same as `check_answer_schema`, in this thread."""
-    size, kind = len(json.dumps(schema)), schema.get("type", "object")
+    size = len(json.dumps(schema))
+    kind = schema.get("type", "object")
     if size > MAX_SCHEMA_CHARACTERS:
         return "", f"has {size} characters; at most {MAX_SCHEMA_CHARACTERS} are allowed"
     if kind != "object" and not (isinstance(kind, list) and "object" in kind):
@@ -94,7 +95,8 @@ class _Part:
 
 def _unsupported_part(schema: Mapping[str, Any]) -> Fault | None:
     """Return the first part that leads out of the schema, or that cannot be checked in bounded time."""
-    clock, parts = bounds.start_clock(), {"": _Part("", schema)}
+    clock = bounds.start_clock()
+    parts = {"": _Part("", schema)}
     waiting = [*parts.values()]
     while waiting:
         part = waiting.pop()

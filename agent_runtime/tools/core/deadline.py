@@ -31,7 +31,8 @@ class Deadline:
         progress, or longer than `MAX_EXTENSION` times that, and any exception of the work."""
         task = asyncio.ensure_future(work)
         began = time.monotonic()
-        end, latest = began + seconds, began + seconds * MAX_EXTENSION
+        end = began + seconds
+        latest = began + seconds * MAX_EXTENSION
         try:
             while not task.done() and (left := end - time.monotonic()) > 0:
                 await asyncio.wait({task}, timeout=left)

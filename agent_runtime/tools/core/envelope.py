@@ -53,7 +53,8 @@ def _serialize(data: Any) -> str:
 
 
 def _depth(data: Any) -> int:
-    level, depth = [data], 0
+    level = [data]
+    depth = 0
     while level:
         depth += 1
         level = [child for value in level for child in _children(value)]

@@ -128,7 +128,8 @@ def _suggested_rules(tool: Tool, request: AccessRequest, decision: Decision) -> 
     # What is too long for a rule is not compared with one either: it may be a script of 120 KB.
     if decision.action != "ask" or any(len(one) > MAX_PATTERN_LENGTH for one in request.suggested_patterns):
         return ()
-    kinds, asks = request.suggested_patterns or request.subjects, decision.rule
+    kinds = request.suggested_patterns or request.subjects
+    asks = decision.rule
     if asks is not None:
         kinds = tuple(asks.pattern if covers(one, asks.pattern) else one for one in request.suggested_patterns) or (
             asks.pattern,

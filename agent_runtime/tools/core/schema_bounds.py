@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 CHECK_SECONDS = 0.5
 """Maximum seconds of a check. An ordinary one takes a thousandth of that."""
-WORK_SECONDS, REST_SECONDS = 0.001, 0.0005
+WORK_SECONDS = 0.001
+REST_SECONDS = 0.0005
 """Seconds between pauses, and of each pause, by which a check in a thread yields the GIL to the event loop."""
 
 _work_limit: ContextVar[WorkLimit] = ContextVar("clock")

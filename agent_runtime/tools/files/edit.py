@@ -52,10 +52,8 @@ _executor = ThreadPoolExecutor(4, "edit")
 
 def edit_tool(locks: PathLocks, quota: QuotaCheck, backups: FileBackups) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
-        path, grown = (
-            resolve_path(arguments["path"], context).path,
-            len(arguments["new_string"].encode(errors="replace")),
-        )
+        path = resolve_path(arguments["path"], context).path
+        grown = len(arguments["new_string"].encode(errors="replace"))
         async with locks.async_lock(path):
             await quota.require_space(path, grown, context)
             changing = partial(_edit, arguments, context, locks, backups)
@@ -90,7 +88,9 @@ def _edit(arguments: Mapping[str, Any], context: ToolContext, locks: PathLocks, 
 
 def _replace(data: bytes, arguments: Mapping[str, Any], shown: str) -> Replaced:
     """Return the changed file. Raises ToolFailure."""
-    old, new, every = arguments["old_string"], arguments["new_string"], arguments.get("replace_all", False)
+    old = arguments["old_string"]
+    new = arguments["new_string"]
+    every = arguments.get("replace_all", False)
     encoding = utf16_of(data[:HEAD_SIZE])
     if encoding is None:
         if not new.isascii() and old.isascii() and not is_utf8(data):

@@ -83,7 +83,8 @@ def _read_lines(at: SafePath, arguments: Mapping[str, Any]) -> Output:
     if wanted and not count:
         return _read_bytes(at, {"offset": begin})  # one line that is too long by itself
     if count > wanted:
-        piece, count = piece[: _offset_after_lines(piece, wanted)], wanted
+        piece = piece[: _offset_after_lines(piece, wanted)]
+        count = wanted
     last = first - 1 + count
     where = {"unit": "lines", "first": min(first, last), "last": last, "total": total}
     answer = _answer_data(piece, size, where)
@@ -105,7 +106,9 @@ def _scan_lines(file: BinaryIO, whole: int, first: int, at: SafePath) -> tuple[i
         found = block.count(b"\n")
         if breaks < first - 1 <= breaks + found:
             begin = size + _offset_after_lines(block, first - 1 - breaks)
-        breaks, size, end = breaks + found, size + len(block), block[-1:]
+        breaks = breaks + found
+        size = size + len(block)
+        end = block[-1:]
     return begin, breaks + (end != b"\n"), size
 
 

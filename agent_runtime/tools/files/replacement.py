@@ -188,8 +188,11 @@ class _NewText:
     repeats. The places are asked for in their order."""
 
     def __init__(self, data: bytes, old: str, new: str) -> None:
-        self._data, self._old, self._new = data, old, new
-        self._plain_old, self._plain_new = old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
+        self._data = data
+        self._old = old
+        self._new = new
+        self._plain_old = old.replace("\r\n", "\n")
+        self._plain_new = new.replace("\r\n", "\n")
         self._compared = len(self._plain_old) + len(self._plain_new) <= MAX_COMPARED
         self._line_breaks = _LineBreaks(data)
         self._made: dict[tuple[str, str], bytes] = {}
@@ -267,7 +270,8 @@ class _LineBreaks:
 def _difference(data: bytes, old: str) -> str:
     """Return what to do about a text that is not in the file: the place where it begins to differ, if there is one."""
     advice = "read it and copy the exact text"
-    clusters, text = clusters_of(old.replace("\r\n", "\n")[:MAX_TOLERANT]), _decode(data)
+    clusters = clusters_of(old.replace("\r\n", "\n")[:MAX_TOLERANT])
+    text = _decode(data)
     found = (
         _difference_from(clusters, text, MIN_PREFIX)
         or _difference_in_blanks(clusters, text)

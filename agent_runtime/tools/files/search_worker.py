@@ -131,7 +131,8 @@ def name_test(part: str, literal: bool | None) -> Test:
     choice."""
     part = plain_name(part)
     plain = _ESCAPED.sub(lambda found: f"[{found[1]}]" if found[1] in "[*?" else found[1], part)
-    name, choice = plain.replace("[", "[[]"), _NEGATED.sub("[!", plain)
+    name = plain.replace("[", "[[]")
+    choice = _NEGATED.sub("[!", plain)
     patterns = [choice] if literal is False or _ESCAPED_CHOICE.search(part) else [name] if literal else [choice, name]
     return re.compile("|".join(map(fnmatch.translate, patterns))).match
 
@@ -142,7 +143,8 @@ class Glob:
 
     def __init__(self, parts: list[str], literal: Mapping[str, bool | None]) -> None:
         """`literal`: what brackets mean in the parts that have any, as for `name_test`."""
-        self._parts, self._end = parts, len(parts)
+        self._parts = parts
+        self._end = len(parts)
         self._any = [part == "**" for part in parts]
         self._tests: list[Test] = [name_test(part, literal.get(part, False)) for part in parts]
         self.start = self._reachable([0])
@@ -421,7 +423,8 @@ def glob(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def grep(request: dict[str, Any]) -> dict[str, Any]:
-    largest, excluded = request.get("largest", MAX_FILE_BYTES), request.get("excluded", ())
+    largest = request.get("largest", MAX_FILE_BYTES)
+    excluded = request.get("excluded", ())
     walk = Walk(request["root"], request["include"], request["only"], largest, excluded)
     limit = request["limit"]
     lines = matching_lines(walk, request["pattern"], limit + 1)

@@ -44,7 +44,8 @@ _JSON_FILES = (".json", ".jsonc", ".json5", ".jsonld", ".geojson", ".ipynb", ".m
 
 def write_tool(locks: PathLocks, quota: QuotaCheck, backups: FileBackups) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> Output:
-        path, content = resolve_path(arguments["path"], context).path, arguments["content"]
+        path = resolve_path(arguments["path"], context).path
+        content = arguments["content"]
         size = len(content.encode(errors="replace")) + content.count("\n")  # each may become CR LF
         async with locks.async_lock(path):
             await quota.require_space(path, size, context)

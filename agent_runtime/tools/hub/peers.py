@@ -9,7 +9,8 @@ from ...ports import HubAccess, ToolContext, ToolSpec
 from ..core.contract import Tool
 from .common import ANSWER_SECONDS, READ, object_schema, touches
 
-MAX_LISTED, DEFAULT_LISTED = 100, 20
+MAX_LISTED = 100
+DEFAULT_LISTED = 20
 DESCRIPTION = (
     "List the other agents on the hub of your host, with what they say of themselves and whether they are connected. "
     "Ask one with delegate. Not for subagents of your own (task)."

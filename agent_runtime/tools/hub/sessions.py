@@ -10,7 +10,8 @@ from ...ports import HubAccess, ToolContext, ToolSpec
 from ..core.contract import AccessRequest, Tool
 from .common import ANSWER_SECONDS, MAX_TEXT, NAME, READ, READ_AND_WRITE, WRITE, caller_of, count_sent, object_schema
 
-MAX_READ, DEFAULT_READ = 100, 20
+MAX_READ = 100
+DEFAULT_READ = 20
 DESCRIPTION = (
     "Your sessions with other agents on the hub: list them, read what was said in one, open one with agents, or close "
     "one that you have opened. In a conversation with one agent both speak when they like; in a discussion all speak "
@@ -38,7 +39,8 @@ def sessions_tool(hub: HubAccess) -> Tool:
                     caller_of(context), _needed(arguments, "type", "open"), _needed(arguments, "agents", "open"), text
                 )
             case "read":
-                session, limit = _needed(arguments, "session", "read"), arguments.get("limit", DEFAULT_READ)
+                session = _needed(arguments, "session", "read")
+                limit = arguments.get("limit", DEFAULT_READ)
                 return await hub.read_session(session, arguments.get("after", 0), limit)
             case "close":
                 await hub.close_session(_needed(arguments, "session", "close"))

@@ -62,7 +62,8 @@ def ask_agent_tool(team: TeamRequests) -> Tool:
             if context.was_aborted():
                 await cancel(arguments, context)
             raise
-        status, response = answer.get("status"), answer.get("response")
+        status = answer.get("status")
+        response = answer.get("response")
         if status in ("completed", "yielded"):
             partial = {"error": answer["error"]} if answer.get("error") else {}
             return {"status": status, "response": response, **partial}

@@ -26,7 +26,8 @@ from .exchange import (
     touches,
 )
 
-MAX_LISTED, DEFAULT_LISTED = 100, 20
+MAX_LISTED = 100
+DEFAULT_LISTED = 20
 MAX_LISTED_VALUE = 2000
 """Bytes of a value that a list shows."""
 READ_DESCRIPTION = (

@@ -111,7 +111,8 @@ def touches(argument: str) -> DescribeAccess:
 
 def condition(arguments: Mapping[str, Any]) -> dict[str, str]:
     """Return the header that `if_version` or `if_absent` stands for. Raises ToolFailure for both."""
-    version, absent = arguments.get("if_version"), arguments.get("if_absent", False)
+    version = arguments.get("if_version")
+    absent = arguments.get("if_absent", False)
     if version is not None and absent:
         raise ToolFailure("if_version: must be left out with if_absent, which no version fits", kind="invalid")
     if absent:

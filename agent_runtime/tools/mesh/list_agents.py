@@ -10,7 +10,8 @@ from ...ports import MeshRequest, TeamRequests, ToolContext, ToolSpec
 from ..core.contract import Tool
 from .exchange import MESH_DEADLINE, READ, object_schema, read_object, sender
 
-MAX_LISTED, DEFAULT_LISTED = 50, 20
+MAX_LISTED = 50
+DEFAULT_LISTED = 20
 MAX_NAMES = 40
 """Names of skills and tools that are shown of an agent."""
 DESCRIPTION = (

@@ -45,8 +45,10 @@ def save_artifact_tool(team: TeamRequests) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
         from agent_common.net import SizedStream  # a cold start needs none of its client
 
-        name, kind = arguments["name"], _media_type(arguments)
-        target, headers = artifact_path(name), {"content-type": kind, **condition(arguments)}
+        name = arguments["name"]
+        kind = _media_type(arguments)
+        target = artifact_path(name)
+        headers = {"content-type": kind, **condition(arguments)}
         at = authorize_path("read", KINDS, arguments["path"], context, (name,))
         with at.open() as file:
             sent = _Sent(file, at.shown)
@@ -85,7 +87,8 @@ class _Sent:
     """A file that is read while it is sent, as long as it was when it was opened."""
 
     def __init__(self, file: BinaryIO, shown: str) -> None:
-        self._file, self._shown = file, shown
+        self._file = file
+        self._shown = shown
         self.digest = hashlib.sha256()
         self.size = os.fstat(file.fileno()).st_size
         if self.size > MAX_ARTIFACT_BYTES:

@@ -39,7 +39,8 @@ PARAMETERS = object_schema(
         "description": "Further headers, such as accept or content-type",
     },
 )
-_NAME, _VALUE = re.compile(r"[A-Za-z0-9!#$%&'*+.^`|~-]{1,100}"), re.compile(r"[\x20-\x7e\xa0-\xff]*")
+_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^`|~-]{1,100}")
+_VALUE = re.compile(r"[\x20-\x7e\xa0-\xff]*")
 _SAFE = "%/:@!$&'()*+,;=?~"
 """What stays in a path and its query as it was written."""
 _OURS = frozenset(

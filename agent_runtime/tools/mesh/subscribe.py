@@ -34,7 +34,8 @@ def subscribe_tool(team: TeamRequests, on_subscribe: Callable[[], None]) -> Tool
     """`on_subscribe` is called whenever there may be a new subscription."""
 
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
-        send, action = sender(team, context), arguments.get("action", "subscribe")
+        send = sender(team, context)
+        action = arguments.get("action", "subscribe")
         if action == "list":
             return {"subscriptions": [{name: one[name] for name in _SHOWN} for one in await _own(send, context)]}
         topic = arguments.get("topic")

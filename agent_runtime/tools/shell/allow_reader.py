@@ -110,7 +110,8 @@ class _Lines:
             raise NotLiteral("it ends too early")
 
     def _end_command(self, operator: str) -> Iterator[list[Word]]:
-        words, self.words = self.words, []
+        words = self.words
+        self.words = []
         if words:
             yield words
             self.operator = operator
@@ -141,7 +142,8 @@ class _Lines:
     def _begin_document(self, token: str) -> None:
         if self.document:
             raise NotLiteral("it has two here-documents on one line")
-        self.document, self.redirected = token, True
+        self.document = token
+        self.redirected = True
 
     def _skip_document(self) -> None:
         """Go to the line after the delimiter. Nothing in between is expanded, because the delimiter is quoted."""
@@ -150,7 +152,8 @@ class _Lines:
         found = re.compile(rf"^{tabs}{re.escape(name)}$\n?", re.MULTILINE).search(self.script, self.at)
         if found is None:
             raise NotLiteral("a here-document has no end")
-        self.at, self.document = found.end(), ""
+        self.at = found.end()
+        self.document = ""
 
 
 def _parse_word(raw: str) -> Word:

@@ -72,7 +72,8 @@ class SeenCommands:
 
 def find_commands(script: str) -> SeenCommands:
     """Name the commands in a script. Never raises."""
-    notes, characters_left = _Notes([script]), MAX_READ_LENGTH
+    notes = _Notes([script])
+    characters_left = MAX_READ_LENGTH
     while notes.waiting and notes.tokens and characters_left > 0:
         now = notes.waiting.pop()
         characters_left -= len(now) + 1
@@ -89,7 +90,9 @@ def _read_script(script: str, notes: _Notes) -> None:
     at = 0
     while at < len(script) and notes.tokens and (token := _TOKEN.match(script, at)):
         notes.tokens -= 1
-        at, kind, text = token.end(), token.lastgroup or "", token[0]
+        at = token.end()
+        kind = token.lastgroup or ""
+        text = token[0]
         if text == "#" and (not tokens or tokens[-1][0] in {"gap", "bracket"}):
             end = script.find("\n", at)
             at = end if end >= 0 else len(script)
@@ -108,7 +111,8 @@ def _read_script(script: str, notes: _Notes) -> None:
 def _skip_documents(documents: list[str], script: str, at: int, notes: _Notes) -> tuple[int, list[str] | None]:
     """Go behind the here-documents that begin here. Where one has no end, no more are looked for."""
     for document in documents:
-        name, tabs = document.strip("<- \t'\"\\"), "\t*" if document.startswith("<<-") else ""
+        name = document.strip("<- \t'\"\\")
+        tabs = "\t*" if document.startswith("<<-") else ""
         found = re.compile(rf"^{tabs}{re.escape(name)}$", re.MULTILINE).search(script, at)
         if found is None:
             return at, None
@@ -171,7 +175,9 @@ class _Notes:
 
     def _words(self, tokens: list[_Token]) -> list[_Word]:
         words: list[_Word] = []
-        raw, value, target = "", "", ""
+        raw = ""
+        value = ""
+        target = ""
         known = True
         for kind, text in [*tokens, ("gap", "")]:
             if kind in {"gap", "redirect", "document"}:
@@ -181,7 +187,9 @@ class _Notes:
                     self.writes.append(value if known else raw)
                 if raw or kind == "redirect":
                     target = text.lstrip("0123456789") if kind == "redirect" else ""
-                raw, value, known = "", "", True
+                raw = ""
+                value = ""
+                known = True
                 continue
             raw += text
             known = known and (kind == "literal" or text == "#")
@@ -196,7 +204,8 @@ class _Notes:
         if not words:
             return ""
         texts = [one.text for one in words]
-        text, first = " ".join(texts), words[0]
+        text = " ".join(texts)
+        first = words[0]
         if text != ":" and not text.startswith(": "):  # which does nothing
             self._add_text(text)
         self.anything |= first.is_unknown_program
@@ -213,7 +222,8 @@ class _Notes:
         if at is None:
             self.anything |= any(one.is_unknown_program for one in words[1:2])
             return
-        name, arguments = words[at].name, words[at + 1 :]
+        name = words[at].name
+        arguments = words[at + 1 :]
         self.waiting += [one.value for one in arguments if one.value and _SCRIPT.search(one.value)]
         if name not in SHELLS or any(re.match("-[a-z]*c", one.raw) for one in arguments):
             self.anything |= any(one.value is None and _ACTIVE.search(one.raw) for one in arguments)
@@ -230,7 +240,8 @@ class _Notes:
 def _split_brackets(tokens: list[_Token]) -> tuple[list[list[_Token]], list[list[_Token]]]:
     """Take apart what is within brackets: the commands that end with one, and those that are not closed. A substitution
     is a word of the command around it too."""
-    ended, opened = list[list[_Token]](), list[list[_Token]]([[]])
+    ended = list[list[_Token]]()
+    opened = list[list[_Token]]([[]])
     for kind, text in tokens:
         outside = opened[-2][-1][1] if len(opened) > 1 and opened[-2] else ""
         if kind != "bracket":

@@ -201,7 +201,8 @@ def pattern_fault(pattern: str) -> str | None:
         re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
         return f"is not a regular expression: {error}"
-    branches, before = 1, ""
+    branches = 1
+    before = ""
     start = 4 if pattern.startswith("(?i)") else 0
     for token in _TOKEN.finditer(pattern, start):
         if wrong := _complexity_fault(token, before):

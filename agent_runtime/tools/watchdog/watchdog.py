@@ -70,7 +70,9 @@ class _Call:
     """One call as the conditions of rules see it."""
 
     def __init__(self, arguments: Mapping[str, Any], context: ToolContext, commands: shell.ScriptCommands) -> None:
-        self._arguments, self._context, self.commands = arguments, context, commands
+        self._arguments = arguments
+        self._context = context
+        self.commands = commands
         self._script = str(arguments.get("command", ""))
 
     def matches(self, rule: PolicyRule) -> bool:

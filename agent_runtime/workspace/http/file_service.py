@@ -92,8 +92,11 @@ class FileService:
     ) -> None:
         """`own_backups` makes the backups of files outside the workspace; `authors` is told what people write."""
         self._authors = authors
-        self._home, self._locks, self._write_quota = home, locks, write_quota
-        self._backups, self._own_backups = backups, own_backups
+        self._home = home
+        self._locks = locks
+        self._write_quota = write_quota
+        self._backups = backups
+        self._own_backups = own_backups
 
     # -- reading
 
@@ -213,7 +216,8 @@ class FileService:
     def _check(self, safe_path: SafePath, conditions: Preconditions) -> None:
         if conditions == Preconditions():
             return
-        found, etag = safe_path.lstat(), None
+        found = safe_path.lstat()
+        etag = None
         if found is not None and stat.S_ISREG(found.st_mode):
             opened = _opened(safe_path)
             opened.file.close()

@@ -11,7 +11,8 @@ from ...errors import ToolFailure
 from ...sandbox import Confinement, Quota
 from ..safe_path import SafePath
 
-OWN_BYTES, OWN_FILES = 16 * 1024 * 1024, 2000
+OWN_BYTES = 16 * 1024 * 1024
+OWN_FILES = 2000
 """Limits of one principal's files outside the workspace; folders count as files."""
 
 

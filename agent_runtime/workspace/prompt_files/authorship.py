@@ -103,7 +103,8 @@ class PromptFileAuthors:
     """The authors of one home's files. Safe in any thread; all methods read the disk."""
 
     def __init__(self, home: Home, clock: Clock) -> None:
-        self._home, self._clock = home, clock
+        self._home = home
+        self._clock = clock
         self._file = home.data_dir / "prompt-file-authors.json"
         self._unfinished = UnfinishedCallsFile(home.data_dir / "prompt-file-calls.json")
         self._lock = threading.Lock()
@@ -121,7 +122,8 @@ class PromptFileAuthors:
 
     def begin(self, writer: Callable[[], Writer]) -> OpenCall:
         """A call begins that can write. Waits for the disk."""
-        call, now = OpenCall(self.states(), writer), writer()
+        call = OpenCall(self.states(), writer)
+        now = writer()
         with self._lock:
             self._open = (*self._open, call)
             if call.may_leave_unreviewed():
@@ -130,7 +132,8 @@ class PromptFileAuthors:
 
     def end(self, call: OpenCall) -> None:
         """The call has ended: what it may have written, and nobody who is known, is its writer's."""
-        now, writer = self.states(), call.writer()
+        now = self.states()
+        writer = call.writer()
         with self._lock:
             changed = {path: state for path, state in now.items() if call.may_have_written(path, state)}
             for path, state in changed.items():
@@ -190,7 +193,8 @@ class PromptFileAuthors:
         """The runtime adds to a file of notes during the block. The file stays whose it was, also over a crash."""
         name = str(path)
         with self._lock:
-            before, write = self._records.get(name), self.last_write(path)
+            before = self._records.get(name)
+            write = self.last_write(path)
             if write is not None:
                 self._records[name] = write.model_copy(update={"state": BEING_WRITTEN})
                 self._save()
@@ -245,7 +249,8 @@ class PromptFileAuthors:
     def last_write(self, path: Path) -> FileWrite | None:
         """Return the agent's write that made the file what it is, as far as calls that run now tell; None if a person
         made it so."""
-        state, found = state_of(path), self._records.get(str(path))
+        state = state_of(path)
+        found = self._records.get(str(path))
         if state is None:
             return None
         if found is not None and found.state in (state, BEING_WRITTEN):

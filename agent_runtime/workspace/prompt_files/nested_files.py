@@ -11,7 +11,9 @@ from pathlib import Path
 
 INSTRUCTION_NAMES = ("AGENTS.md", "CLAUDE.md", "CONTEXT.md")
 """Names of files with instructions for a folder, in the order in which one folder's files are shown."""
-MAX_DEPTH, MAX_FOLDERS, MAX_ENTRIES = 4, 32, 2_000
+MAX_DEPTH = 4
+MAX_FOLDERS = 32
+MAX_ENTRIES = 2_000
 """Limits of the search in subfolders: depth, folders, and entries in all folders together."""
 SKIPPED_FOLDERS = frozenset({"__pycache__", "build", "dist", "learnings", "memory", "node_modules", "target", "venv"})
 _LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -29,7 +31,8 @@ class NestedFiles:
         self.whole = True
         """Whether no limit was reached."""
         self._todo: deque[tuple[tuple[str, ...], int]] = deque()
-        self._folders, self._names = 0, 0
+        self._folders = 0
+        self._names = 0
         self._run(workspace)
 
     def _run(self, workspace: Path) -> None:
@@ -54,7 +57,8 @@ class NestedFiles:
             self._todo.append((parts, os.open(name, _LISTED, dir_fd=above)))
 
     def _scan(self, parts: tuple[str, ...], folder: int) -> None:
-        names, below = set[str](), list[str]()
+        names = set[str]()
+        below = list[str]()
         with suppress(OSError), os.scandir(folder) as entries:
             for entry in islice(entries, MAX_ENTRIES - self._names):
                 self._names += 1

@@ -42,8 +42,10 @@ class RestApi:
         self._numbers = itertools.count(1)
         self.hanging = 0
         """Requests that a fault holds up."""
-        self._world, self._limiter = world, limiter
-        self._upload_bytes, self._interaction_seconds = upload_bytes, interaction_seconds
+        self._world = world
+        self._limiter = limiter
+        self._upload_bytes = upload_bytes
+        self._interaction_seconds = interaction_seconds
         self._release = asyncio.Event()
 
     def add_to(self, app: web.Application) -> None:
@@ -98,7 +100,8 @@ class RestApi:
             entry.headers = verdict.headers
             if verdict.retry_after is not None:
                 raise Limited(verdict.retry_after, everywhere=verdict.everywhere)
-            parameters, query = dict(request.match_info), dict(request.query)
+            parameters = dict(request.match_info)
+            query = dict(request.query)
             call = Call(self._world, bot, parameters, query, body, uploads, self._interaction_seconds)
             result = route.handler(call)
             entry.applied = True
@@ -231,6 +234,7 @@ class RestApi:
         return web.Response(body=kept.data, content_type=kept.content_type)
 
     async def _unknown(self, request: web.Request) -> web.Response:
-        entry, refused = self._record(None, request), errors.no_such_route()
+        entry = self._record(None, request)
+        refused = errors.no_such_route()
         entry.code = refused.code
         return self._answer(entry, refused.status, refused.body)

@@ -70,7 +70,8 @@ def _refuse_another_application(call: Call) -> None:
 
 def answer_interaction(call: Call) -> Answer:
     body = parse(CallbackBody, call.body)
-    number, token = call.number("interaction_id"), call.parameters["token"]
+    number = call.number("interaction_id")
+    token = call.parameters["token"]
     done = interactions.answer(call.world, number, token, body, call.uploads, call.interaction_seconds)
     if call.query.get("with_response", "").lower() not in {"1", "true"}:
         return None

@@ -29,7 +29,8 @@ def read_channel(call: Call) -> Answer:
 
 
 def change_channel(call: Call) -> Answer:
-    channel, changes = call.channel(), parse(ChannelChanges, call.body)
+    channel = call.channel()
+    changes = parse(ChannelChanges, call.body)
     if channel.kind == "dm":
         raise errors.Refused(400, 50003, "Cannot execute action on a DM channel")
     channel.name = changes.name or channel.name

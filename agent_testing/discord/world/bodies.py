@@ -227,7 +227,8 @@ def parse_message(body: object) -> MessageBody:
 
 
 def _refuse_repeated_ids(rows: Sequence[JSON]) -> None:
-    seen, repeated = set[str](), list[tuple[Sequence[str | int], str, str]]()
+    seen = set[str]()
+    repeated = list[tuple[Sequence[str | int], str, str]]()
     for row_number, row in enumerate(rows):
         for number, part in enumerate(row["components"]):
             name = part.get("custom_id")

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from .entities import JSON
 
-_SUBCOMMAND, _GROUP = 1, 2
+_SUBCOMMAND = 1
+_GROUP = 2
 _PYTHON_TYPES: dict[int, tuple[type, ...]] = {3: (str,), 4: (int,), 5: (bool,), 10: (int, float)}
 
 

@@ -13,7 +13,10 @@ class Refused(Exception):
 
     def __init__(self, status: int, code: int, message: str, errors: dict[str, Any] | None = None) -> None:
         super().__init__(f"{status} {code}: {message}")
-        self.status, self.code, self.message, self.errors = status, code, message, errors
+        self.status = status
+        self.code = code
+        self.message = message
+        self.errors = errors
 
     @property
     def body(self) -> dict[str, Any]:
@@ -26,7 +29,8 @@ class Limited(Refused):
 
     def __init__(self, retry_after: float, *, everywhere: bool) -> None:
         super().__init__(429, 0, "You are being rate limited.")
-        self.retry_after, self.everywhere = retry_after, everywhere
+        self.retry_after = retry_after
+        self.everywhere = everywhere
 
     @property
     def body(self) -> dict[str, Any]:

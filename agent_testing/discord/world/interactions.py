@@ -47,7 +47,8 @@ def begin(
     message: Message | None = None,
 ) -> Interaction:
     """Tell the sessions of the bot that a person did something."""
-    number, token = world.new_id(), world.new_token()
+    number = world.new_id()
+    token = world.new_token()
     interaction = Interaction(number, token, kind, user, bot, channel, data, time.monotonic(), message)
     world.interactions[token] = interaction
     world.publish_to(bot, "INTERACTION_CREATE", _payload(interaction))
@@ -55,7 +56,9 @@ def begin(
 
 
 def _payload(interaction: Interaction) -> JSON:
-    channel, bot, user = interaction.channel, interaction.bot, interaction.user
+    channel = interaction.channel
+    bot = interaction.bot
+    user = interaction.user
     body: JSON = {
         "id": str(interaction.id),
         "application_id": str(bot.id),

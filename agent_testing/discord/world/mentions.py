@@ -37,7 +37,8 @@ def mentions_of(
     parse = ("users", "everyone") if allowed is None else allowed.parse
     notified = [one for one in shown if "users" in parse or (allowed is not None and one.id in allowed.users)]
     if reply_to is not None and reply_to.author not in shown and (allowed is None or allowed.replied_user):
-        shown, notified = [*shown, reply_to.author], [*notified, reply_to.author]
+        shown = [*shown, reply_to.author]
+        notified = [*notified, reply_to.author]
     everyone = channel.kind != "dm" and "everyone" in parse and bool(_EVERYONE.search(plain))
     if everyone and channel.guild:
         notified = list(dict.fromkeys([*notified, *channel.guild.members.values()]))

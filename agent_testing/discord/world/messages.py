@@ -163,7 +163,9 @@ def edit(world: World, message: Message, body: MessageBody, uploads: Sequence[Up
     if not (content or components or embeds or attachments or uploads):
         raise errors.empty_message()
     message.history.append(Version(message.content, message.components, time.monotonic()))
-    message.content, message.components, message.embeds = content, components, embeds
+    message.content = content
+    message.components = components
+    message.embeds = embeds
     message.attachments = [
         *attachments,
         *(keep(world, message.channel, each) for each in draft_of(body, uploads).uploads),

@@ -17,7 +17,9 @@ class Session:
     """Use it under the lock of the world. A connection sends the events that come after those that its bot has."""
 
     def __init__(self, identity: str, bot: Bot, intents: int) -> None:
-        self.id, self.bot, self.intents = identity, bot, intents
+        self.id = identity
+        self.bot = bot
+        self.intents = intents
         self.wake: Callable[[], None] | None = None
         """Set while a connection serves the session: tells it of more events."""
         self.left_at: float | None = None
@@ -43,7 +45,8 @@ class Session:
 
     def dispatch(self, name: str, data: JSON) -> None:
         """Send an event, and those that were held back behind it."""
-        late, self._late = self._late, []
+        late = self._late
+        self._late = []
         for one_name, one in ((name, data), *late):
             self.last += 1
             self._frames.append(json.dumps({"op": 0, "t": one_name, "s": self.last, "d": one}))

@@ -57,6 +57,8 @@ class TextBuilder:
         elif url.lower().startswith(("tg://", "ton://", "mailto:", "tel:")):
             self.entities.append(Entity("text_link", start, span, url=url))
         elif address := _ADDRESS.fullmatch(url):
-            scheme, host, rest = address[1] or "http", address[2], address[3]
+            scheme = address[1] or "http"
+            host = address[2]
+            rest = address[3]
             path = rest if rest.startswith("/") else f"/{rest}"
             self.entities.append(Entity("text_link", start, span, url=f"{scheme.lower()}://{host}{path}"))

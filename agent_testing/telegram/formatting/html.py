@@ -49,7 +49,8 @@ def parse_html(source: str, accounts: Mapping[int, Account]) -> tuple[str, list[
 
 class _Html:
     def __init__(self, source: str, accounts: Mapping[int, Account]) -> None:
-        self._source, self._at = source, 0
+        self._source = source
+        self._at = 0
         self._result = TextBuilder(accounts)
         self._open: list[_Tag] = []
 
@@ -131,7 +132,8 @@ class _Html:
         end = self._source.find(quote, self._at + 1)
         if end < 0:
             raise unparsable(f"Unclosed start tag {self._offset(begin)}")
-        value, self._at = self._source[self._at + 1 : end], end + 1
+        value = self._source[self._at + 1 : end]
+        self._at = end + 1
         return _REFERENCE.sub(_decoded, value)
 
     # ---------------------------------------------------------------- end

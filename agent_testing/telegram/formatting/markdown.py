@@ -14,7 +14,8 @@ _SPANS = {"*": "bold", "_": "italic", "`": "code"}
 
 def parse_markdown(source: str, accounts: Mapping[int, Account]) -> tuple[str, list[Entity]]:
     """Return the text and its entities, which do not nest. Raises ApiError as Telegram does."""
-    result, at = TextBuilder(accounts), 0
+    result = TextBuilder(accounts)
+    at = 0
     while at < len(source):
         character = source[at]
         if character == "\\" and source[at + 1 : at + 2] in tuple("_*`["):

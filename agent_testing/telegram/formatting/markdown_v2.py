@@ -45,7 +45,8 @@ def parse_markdown_v2(source: str, accounts: Mapping[int, Account]) -> tuple[str
 
 class _MarkdownV2:
     def __init__(self, source: str, accounts: Mapping[int, Account]) -> None:
-        self._source, self._at = source, 0
+        self._source = source
+        self._at = 0
         self._result = TextBuilder(accounts)
         self._open: list[_Open] = []
         self._line_begins = True

@@ -45,7 +45,8 @@ def _trimmed(text: str, entities: Sequence[Entity]) -> tuple[str, list[Entity]]:
     end = start + length(trimmed)
     kept = list[Entity]()
     for entity in entities:
-        first, last = max(entity.offset, start), min(entity.end, end)
+        first = max(entity.offset, start)
+        last = min(entity.end, end)
         if first < last:
             kept.append(replace(entity, offset=first - start, length=last - first))
     return trimmed, kept

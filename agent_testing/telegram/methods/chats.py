@@ -89,7 +89,8 @@ def _command(command: Any) -> dict[str, str]:
     if not isinstance(command, dict):
         raise bad_request("can't parse BotCommand: expected an Object")
     fields = cast(dict[str, Any], command)
-    name, description = fields.get("command"), fields.get("description")
+    name = fields.get("command")
+    description = fields.get("description")
     if not isinstance(name, str) or not isinstance(description, str):
         raise bad_request('can\'t parse BotCommand: Can\'t find field "command" or "description"')
     if not _COMMAND.fullmatch(name):

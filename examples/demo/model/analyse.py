@@ -24,7 +24,8 @@ def main(path: str) -> None:
         rows = [{key: value or "" for key, value in row.items() if key} for row in csv.DictReader(file)]
     if not rows:
         sys.exit(f"{path} has no rows")
-    quantity, price = column(rows, "unit", "quantity"), column(rows, "price")
+    quantity = column(rows, "unit", "quantity")
+    price = column(rows, "price")
     amounts = [number(row, quantity) * number(row, price) for row in rows]
     groups = {name: totals(rows, amounts, name) for name in group_columns(rows, {quantity, price})}
     Path("report.md").write_text(render(path, amounts, groups), encoding="utf-8")

@@ -121,5 +121,6 @@ def _result(message: dict[str, Any]) -> ReplayResult:
         return ReplayResult(text)
     if "type" not in envelope:
         return ReplayResult(text)
-    data, failed = envelope.get("data"), envelope["type"] != "output"
+    data = envelope.get("data")
+    failed = envelope["type"] != "output"
     return ReplayResult(data, str(envelope.get("error_text") or data or "the tool failed") if failed else None)

@@ -30,7 +30,8 @@ def report(turn: ReplayTurn) -> Script:
     """Look round, read the brief, look at the data, write a program, run it, check, add medians, answer."""
     found = yield Action("glob", {"pattern": "**/*"}, f"[{NOTE}] I look for the files of the task.")
     files = _paths(found.get("entries", []))
-    brief, data = _pick(files, _BRIEF, turn.text), _pick(files, _CSV, turn.text)
+    brief = _pick(files, _BRIEF, turn.text)
+    data = _pick(files, _CSV, turn.text)
     if found.error or brief is None or data is None:
         return _failure_answer("looking for the brief and the CSV file", found.error or f"found only {files}")
     read = yield Action("read", {"path": brief}, f"[{NOTE}] The brief is in {brief}.")

@@ -34,7 +34,8 @@ async def _session(call: Call) -> SessionDetail | None:
 
 async def status(call: Call) -> None:
     """Show how the agent and the conversation stand."""
-    agent, session = await call.agent.status(), await _session(call)
+    agent = await call.agent.status()
+    session = await _session(call)
     lines = [
         f"- **Agent**: {plain(call.context.workspace(call.chat), 60)}, {plain(agent.state, 40)}",
         f"- **Model**: {plain(call.chat.model or (session.model if session else agent.model) or '?', 80)}",
@@ -69,7 +70,8 @@ async def cost(call: Call) -> None:
 async def model(call: Call) -> None:
     """Show the models, or choose one for the conversation."""
     models = (await call.agent.capabilities()).models
-    it, chat = call.context, call.update.chat.id
+    it = call.context
+    chat = call.update.chat.id
     if not call.argument:
         names = ", ".join(code(one) for one in models[:MAX_LISTED]) or "(the agent names none)"
         await it.tell(call.update, f"Now: {code(call.chat.model or 'that of the agent')}\n\n`/model NAME`: {names}")
@@ -85,7 +87,9 @@ async def model(call: Call) -> None:
 
 async def agent(call: Call) -> None:
     """Show the agents, or choose the one that answers: a workspace, or one of the agents in it."""
-    it, chat, workspaces = call.context, call.update.chat.id, call.context.bot.workspaces
+    it = call.context
+    chat = call.update.chat.id
+    workspaces = call.context.bot.workspaces
     if call.argument in workspaces and call.argument != it.workspace(call.chat):
         await it.finish(
             call.update,
@@ -135,7 +139,8 @@ async def files(call: Call) -> None:
 
 
 async def _send_file(call: Call, path: str, size: int) -> None:
-    it, update = call.context, call.update
+    it = call.context
+    update = call.update
     limit = it.bot.platform.limits.upload_bytes
     if size > limit:
         await it.tell(update, f"{code(path)} is too large for this chat: {size} bytes, at most {limit}.")
@@ -143,6 +148,7 @@ async def _send_file(call: Call, path: str, size: int) -> None:
     if not size:  # Telegram takes no empty file
         await it.tell(update, f"{code(path)} is empty, so there is nothing to send.")
         return
-    file, now = (PurePosixPath(path).name, await call.agent.files.read(path)), it.clock.now_ms()
+    file = (PurePosixPath(path).name, await call.agent.files.read(path))
+    now = it.clock.now_ms()
     key = key_of(it.bot.name, update.id, "file")
     await it.finish(update, lambda c: add_post_in(c, it.bot.name, update.chat.id, key, [Piece("")], file=file, now=now))

@@ -24,7 +24,8 @@ _FORKED_BY = "forked_by"
 
 async def new(call: Call) -> None:
     """Begin a new conversation."""
-    name, chat = call.context.bot.name, call.update.chat.id
+    name = call.context.bot.name
+    chat = call.update.chat.id
     await call.context.finish(
         call.update,
         lambda c: begin_session_in(c, name, chat),
@@ -70,7 +71,9 @@ async def fork(call: Call) -> None:
     That the update forks is on disk before the agent is asked: if the process dies before it has noted the new session,
     it finds that by its metadata.
     """
-    it, update, agent = call.context, call.update, call.agent
+    it = call.context
+    update = call.update
+    agent = call.agent
     mark = {_FORKED_BY: f"{it.bot.name} {update.id}"}
     made: str | None = None
     if call.chat.forking == update.id:

@@ -33,7 +33,8 @@ async def stop(call: Call) -> None:
     if stopped:
         await call.context.tell(call.update, "⏹ Stopped.")
         return
-    it, update = call.context, call.update
+    it = call.context
+    update = call.update
     waiting = await it.database.run(lambda c: waiting_before_in(c, it.bot.name, update.id))
     now = it.clock.now_ms()
 

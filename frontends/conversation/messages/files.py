@@ -61,7 +61,8 @@ async def receive_files(
 ) -> ReceivedFiles:
     """Put the files of a message into the workspace. The same message puts them at the same paths. Those that do not
     arrive in time are refused: a message that waited for them would hold up its chat for ever. Raises Later."""
-    received, due = ReceivedFiles([], []), asyncio.get_running_loop().time() + seconds
+    received = ReceivedFiles([], [])
+    due = asyncio.get_running_loop().time() + seconds
     key = key_of(context.bot.name, update.id)[:8]
     for number, file in enumerate(update.files[:MAX_FILES]):
         path = f"{FOLDER}/{key}-{number + 1}-{safe_name(file.name)}"
@@ -100,7 +101,8 @@ def _words_or_later(error: TemporarilyUnavailable | ClientError) -> str:
 
 async def _store(context: Context, agent: Agent, file: IncomingFile, path: str) -> int:
     """Put one file in place and return its size."""
-    limit, size = _limit(context), 0
+    limit = _limit(context)
+    size = 0
     if file.size is not None and file.size > limit:
         raise _TooLarge
 

@@ -30,7 +30,8 @@ from ..words import plain
 from .sending import Sending
 
 PREFIX = "b"
-_BACK, _SEND = "back", "send"
+_BACK = "back"
+_SEND = "send"
 _NOT_ANY_MORE = "This button is not valid any more."
 _BUSY = "The agent still works in this conversation. /stop ends that; then try again."
 
@@ -66,7 +67,8 @@ class GoingBack:
 
     async def press(self, update: Update, chat: StoredChat, person: Person) -> None:
         """Carry out a press on a button of such a question, and end the update. Raises Later."""
-        it, pieces = self.context, update.text.split(":")
+        it = self.context
+        pieces = update.text.split(":")
         offer = await it.database.run(lambda c: offer_in(c, pieces[1])) if len(pieces) == 3 else None
         if offer is None or (offer.bot, offer.chat) != (it.bot.name, update.chat.id) or offer.done:
             await it.acknowledge(update, _NOT_ANY_MORE)
@@ -160,7 +162,8 @@ class GoingBack:
 
     def _after_replied(self, connection: sqlite3.Connection, update: Update, chat: StoredChat) -> Reply | None:
         """Return the reply that follows the one to whose messages the update replies; None if it is the last one."""
-        bot, where = self.context.bot.name, update.chat.id
+        bot = self.context.bot.name
+        where = update.chat.id
         if update.reply_to is None:
             return None
         found = reply_of_message_in(connection, bot, where, update.reply_to)

@@ -63,7 +63,8 @@ class Sending:
     ) -> None:
         """Send a message and end the update. It may come from an earlier update (`source`). The chat gets a `note`, and
         `also` belongs to the same transaction. Raises Later."""
-        it, source = self.context, source or update
+        it = self.context
+        source = source or update
         agent = it.agent(chat, person)
         received = await receive_files(it, agent, source)
         if first_visible(source.text) is None and not received.stored and source.quote is None:
@@ -188,7 +189,9 @@ class Sending:
 
     def _quotes_last_in(self, connection: sqlite3.Connection, source: Update, chat: StoredChat) -> bool:
         """Whether a message replies to the whole of what the agent has said last: the model sees that anyway."""
-        quote, bot, where = source.quote, self.context.bot.name, source.chat.id
+        quote = source.quote
+        bot = self.context.bot.name
+        where = source.chat.id
         if quote is None or not quote.own or quote.part or source.reply_to is None:
             return False
         last = last_reply_in(connection, bot, where, chat.session)

@@ -43,7 +43,11 @@ class HostEvents:
         clock: Clock,
         operator: OperatorNotices,
     ) -> None:
-        self._bots, self._database, self._mesh, self._clock, self._operator = bots, database, mesh, clock, operator
+        self._bots = bots
+        self._database = database
+        self._mesh = mesh
+        self._clock = clock
+        self._operator = operator
         self._notices: dict[tuple[str, str], deque[int]] = {}
         """When notices of a workspace came into a chat."""
 
@@ -92,7 +96,8 @@ class HostEvents:
         await self._notice(event, workspace)
 
     async def _notice(self, event: AgentEvent, workspace: str) -> None:
-        text, summary = notice_of(event), summary_of(event)
+        text = notice_of(event)
+        summary = summary_of(event)
         if text is None and summary is None:
             return
 
@@ -115,7 +120,8 @@ class HostEvents:
     def _is_enough(self, workspace: str, chat: str) -> bool:
         """Whether the workspace has said so much in a chat lately that this one is left out; counts it if not. What an
         agent says by itself the host has limited."""
-        now, times = self._clock.now_ms(), self._notices.setdefault((workspace, chat), deque(maxlen=ENOUGH))
+        now = self._clock.now_ms()
+        times = self._notices.setdefault((workspace, chat), deque(maxlen=ENOUGH))
         if len(times) == ENOUGH and now - times[0] < ENOUGH_MS:
             log.info("a notice is left out: there were too many", workspace=workspace)
             return True
@@ -136,7 +142,8 @@ class HostEvents:
                     continue
                 if event.type != NOTICE_EVENT and self._is_enough(workspace, known.chat.id):
                     continue
-                chat, key = known.chat.id, key_of(context.bot.name, STREAM, event.id, known.chat.id)
+                chat = known.chat.id
+                key = key_of(context.bot.name, STREAM, event.id, known.chat.id)
                 pieces = [*map(Piece, context.bot.platform.split(text))]
                 add_post_in(connection, context.bot.name, chat, key, pieces, now=self._clock.now_ms())
                 posted[user] = context, chat

@@ -14,7 +14,8 @@ _FAILED_WORK = {"dead": "has failed", "expired": "was not begun in time"}
 def notice_of(event: AgentEvent) -> str | None:
     """Return the message for the person to whom the agent has something to say, or whose turn, task or work has failed,
     or for those who look after an agent whose budget is nearly or fully used; None for other events."""
-    data, where = event.data, plain(str(event.data.get("workspace", "")), 60)
+    data = event.data
+    where = plain(str(event.data.get("workspace", "")), 60)
     if event.type == NOTICE_EVENT:
         return f"🔔 {where}: {plain(str(data.get('text', '')), MAX_NOTICE)}"
     if event.type == "turn-finished" and data.get("reason") == "error":
@@ -37,7 +38,8 @@ def summary_of(event: AgentEvent) -> str | None:
     """Return one line for the operator about what waits for a person or has failed, or a budget that is nearly or fully
     used; None for other events."""
     data = event.data
-    where, user = one_line(str(data.get("workspace", "")), 60), one_line(str(data.get("user", "")), 60)
+    where = one_line(str(data.get("workspace", "")), 60)
+    user = one_line(str(data.get("user", "")), 60)
     if event.type == "approval-requested":
         what = (
             "A question" if data.get("kind") == "question" else f"An approval of {one_line(str(data.get('tool')), 60)}"

@@ -25,7 +25,8 @@ class OperatorNotices:
     """Sends one notice after the other; lines that come meanwhile are one notice. Each is sent once, or is lost."""
 
     def __init__(self, urls: Sequence[str], command: Sequence[str] = _COMMAND) -> None:
-        self._urls, self._command = urls, command
+        self._urls = urls
+        self._command = command
         self._lines: list[str] = []
         self._added = asyncio.Event()
 
@@ -40,12 +41,14 @@ class OperatorNotices:
         while True:
             await self._added.wait()
             self._added.clear()
-            lines, self._lines = self._lines, []
+            lines = self._lines
+            self._lines = []
             await self._send("\n".join(lines))
 
     async def _send(self, body: str) -> None:
         given = json.dumps({"urls": [*self._urls], "title": TITLE, "body": body}).encode()
-        pipe, none = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+        pipe = asyncio.subprocess.PIPE
+        none = asyncio.subprocess.DEVNULL
         process = await asyncio.create_subprocess_exec(*self._command, stdin=pipe, stdout=none, stderr=none)
         try:
             async with asyncio.timeout(SEND_SECONDS):

@@ -18,7 +18,9 @@ class Outbox:
     """Brings the posts of a bot to its platform, chats side by side. Posts are added in the database, then `wake`."""
 
     def __init__(self, bot: str, platform: Platform, database: Database) -> None:
-        self._bot, self._platform, self._database = bot, platform, database
+        self._bot = bot
+        self._platform = platform
+        self._database = database
         self._writers: dict[str, ChatWriter] = {}
         self._group: asyncio.TaskGroup | None = None
 

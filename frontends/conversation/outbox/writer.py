@@ -62,7 +62,10 @@ class ChatWriter:
     """
 
     def __init__(self, platform: Platform, database: Database, bot: str, chat: str) -> None:
-        self._platform, self._database, self._bot, self._chat_id = platform, database, bot, chat
+        self._platform = platform
+        self._database = database
+        self._bot = bot
+        self._chat_id = chat
         self.drafts: dict[str, Draft] = {}
         """Of the turns that run, by the key of their post."""
         self._changed = asyncio.Event()
@@ -224,7 +227,9 @@ class ChatWriter:
         await self._note(post, message.number, sent, message.piece)
 
     async def _call_send(self, chat: Chat, post: Post, message: PostMessage) -> str:
-        platform, piece, key = self._platform, message.piece, message.key
+        platform = self._platform
+        piece = message.piece
+        key = message.key
         if post.file_name is not None:
             content = await self._database.run(lambda c: content_in(c, post.key))
             return await platform.send_file(chat, post.file_name, content, key=key, caption=piece.markdown)
@@ -246,7 +251,8 @@ class ChatWriter:
 
     async def _delete(self, chat: Chat, post: Post, message: PostMessage) -> None:
         """Delete a message. That it may be gone is stored before, so that what needs it again does not rely on it."""
-        number, message_id = message.number, message.id or ""
+        number = message.number
+        message_id = message.id or ""
         await self._database.run(lambda c: note_message_in(c, post.key, number, message_id, Piece("")))
         await self._platform.delete(chat, message_id)
         await self._database.run(lambda c: note_absent_in(c, post.key, message))

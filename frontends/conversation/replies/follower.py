@@ -55,9 +55,13 @@ class Follower:
         clock: Clock,
         on_request: Callable[[], None],
     ) -> None:
-        self._reply, self._platform, self._outbox, self._database = reply, platform, outbox, database
+        self._reply = reply
+        self._platform = platform
+        self._outbox = outbox
+        self._database = database
         self._agent: Agent = mesh.agent(reply.workspace, reply.user)
-        self._clock, self._on_request = clock, on_request
+        self._clock = clock
+        self._on_request = on_request
         self._shown = Rendition()
         self._footer = ""
         self._kept: Sequence[Piece] = ()
@@ -89,7 +93,8 @@ class Follower:
 
     async def _follow(self, rendition: Rendition, *, again: bool) -> bool:
         """Read one stream of the turn. Returns whether the turn has ended."""
-        reply, loop = self._reply, asyncio.get_running_loop()
+        reply = self._reply
+        loop = asyncio.get_running_loop()
         shown_from = 0.0
         later: asyncio.TimerHandle | None = None
         try:
@@ -129,7 +134,8 @@ class Follower:
             await self._send_files(rendition)
 
     def _take(self, rendition: Rendition) -> None:
-        self._shown, self._footer = rendition, ""
+        self._shown = rendition
+        self._footer = ""
         self._show()
 
     def _show(self) -> None:
@@ -161,7 +167,8 @@ class Follower:
 
     async def _end(self, layout: Layout) -> None:
         """The last look of the post is on disk before the turn counts as ended."""
-        reply, now = self._reply, self._clock.now_ms()
+        reply = self._reply
+        now = self._clock.now_ms()
 
         def note(connection: sqlite3.Connection) -> None:
             end_reply_in(connection, reply.key, "done")
@@ -186,7 +193,8 @@ class Follower:
 
     async def _send_file(self, key: str, link: FileLink) -> None:
         """Add a post for a file of the workspace, or for why there is none."""
-        pieces, file = [Piece("")], None
+        pieces = [Piece("")]
+        file = None
         limit = self._platform.limits.upload_bytes
         try:
             found: FileInfo = await self._agent.files.stat(link.path)
@@ -203,7 +211,8 @@ class Follower:
             if (trouble := trouble_of(error)).passing:
                 raise
             pieces = [Piece(f"📎 {code(link.name)}: {trouble.words}")]
-        reply, now = self._reply, self._clock.now_ms()
+        reply = self._reply
+        now = self._clock.now_ms()
         await self._database.run(lambda c: add_post_in(c, reply.bot, reply.chat, key, pieces, file=file, now=now))
         self._outbox.wake(reply.chat)
 

@@ -34,7 +34,9 @@ class Followers:
         clock: Clock,
         on_request: Callable[[], None],
     ) -> None:
-        self._bot, self._database, self._outbox = bot, database, outbox
+        self._bot = bot
+        self._database = database
+        self._outbox = outbox
 
         def follower(reply: Reply) -> Follower:
             return Follower(reply, platform, outbox, database, mesh, clock, on_request)

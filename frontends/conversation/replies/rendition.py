@@ -126,11 +126,13 @@ class Rendition:
                     self._calls[event.id] = line
             case ToolResult():
                 if line := self._calls.get(event.id):
-                    line.result, line.waits = event, False
+                    line.result = event
+                    line.waits = False
             case Approval() | Question():
                 call_id = event.tool_call_id if isinstance(event, Approval) else event.id
                 if line := self._calls.get(call_id):
-                    line.asked, line.waits = True, line.result is None
+                    line.asked = True
+                    line.waits = line.result is None
 
     def _add_joined(self, data: Any) -> None:
         if not is_object(data):

@@ -27,7 +27,8 @@ MOST = 20_000
 seconds, in which nothing else goes on."""
 MAX_OPTIONS = 20
 """Options that have a button; others can be written."""
-MAX_ROWS, MAX_IN_A_ROW = 5, 5
+MAX_ROWS = 5
+MAX_IN_A_ROW = 5
 """What every platform shows."""
 PREFIX = "a"
 READ_FIRST = "Read all of it before you allow it: `agent pending` on a computer shows it."
@@ -56,7 +57,8 @@ def _bounded(request: StoredRequest) -> tuple[StoredRequest, bool]:
     if request.kind == "question":
         return request, True
     left = _Allowance(MOST)
-    tool, given = left.part_of(request.tool), left.part_of(request.input)
+    tool = left.part_of(request.tool)
+    given = left.part_of(request.input)
     shown = replace(
         request,
         tool=tool,
@@ -135,7 +137,8 @@ def _arguments(tool: str, given: dict[str, Any]) -> str:
     pieces: list[str] = []
     for name, value in given.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        label, shown = f"**{plain(exact(str(name)), WHOLE)}**", exact(text)
+        label = f"**{plain(exact(str(name)), WHOLE)}**"
+        shown = exact(text)
         if len(text) > LINE_CHARACTERS or one_line(text, WHOLE) != escape_invisible(text):
             pieces.append(f"{label}\n\n{fenced(text)}")
         else:
@@ -183,7 +186,8 @@ def _buttons(request: StoredRequest, *, cut: bool) -> Sequence[Sequence[Button]]
 
 def _option_buttons(request: StoredRequest, asked: Asked) -> Sequence[Sequence[Button]]:
     """Return a button for each option: one in a row, or several that have only the number if there are many."""
-    part, many = len(request.answers), _are_many(asked)
+    part = len(request.answers)
+    many = _are_many(asked)
     buttons: list[Button] = []
     for number, (label, _) in enumerate(asked.options[:MAX_OPTIONS]):
         mark = "☑ " if number in request.picked else "☐ " if asked.multiple else ""

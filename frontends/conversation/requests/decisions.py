@@ -55,7 +55,8 @@ class Decisions:
 
     async def press(self, update: Update, person: Person) -> None:
         """Carry out a press on a button of a request, and end the update."""
-        it, pieces = self.context, update.text.split(":", 2)
+        it = self.context
+        pieces = update.text.split(":", 2)
         request = await it.database.run(lambda c: request_in(c, pieces[1])) if len(pieces) == 3 else None
         if request is None or (request.bot, request.chat) != (it.bot.name, update.chat.id):
             await it.acknowledge(update, _NOT_ANY_MORE)
@@ -161,7 +162,8 @@ class Decisions:
     async def _decide(self, update: Update, request: StoredRequest, answer: Answer) -> None:
         """Pass a decision on. That this update decides is on disk before: if the process dies before it has noted the
         outcome, it finds the request answered when it starts again, and knows by whom."""
-        it, again = self.context, request.deciding == update.id
+        it = self.context
+        again = request.deciding == update.id
         await it.database.run(lambda c: note_deciding_in(c, request.token, update.id))
         agent = it.mesh.agent(request.workspace, request.user)
         verdict = _verdict(answer, request, update.sender.name)

@@ -63,7 +63,11 @@ class Waiting:
     """What waits for people in the workspaces of one bot."""
 
     def __init__(self, bot: Bot, outbox: Outbox, database: Database, mesh: Mesh, clock: Clock) -> None:
-        self._bot, self._outbox, self._database, self._mesh, self._clock = bot, outbox, database, mesh, clock
+        self._bot = bot
+        self._outbox = outbox
+        self._database = database
+        self._mesh = mesh
+        self._clock = clock
         self._due = asyncio.Event()
 
     def look(self) -> None:
@@ -168,13 +172,17 @@ class Waiting:
         if reply is not None and is_removed_in(connection, reply):
             reply = None
         if reply is not None:
-            chat, requester, name = reply.chat, reply.requester, reply.requester_name
+            chat = reply.chat
+            requester = reply.requester
+            name = reply.requester_name
             found = chat_in(connection, self._bot.name, chat)
         else:
             found = self.chat_of(connection, one.user)
             if found is None:
                 return None
-            chat, requester, name = found.chat.id, one.user, "the owner of the conversation"
+            chat = found.chat.id
+            requester = one.user
+            name = "the owner of the conversation"
         now = self._clock.now_ms()
         request = StoredRequest(
             token_hex(8), self._bot.name, chat, one.workspace, one.user, one.session_id, one.id, one.since, one.kind,

@@ -34,9 +34,11 @@ class Wire:
     for all clients of a process."""
 
     def __init__(self, http: HTTPClient, base_url: str | None, *, longest_wait: float) -> None:
-        self._http, self._roots = http, api_roots(base_url)
+        self._http = http
+        self._roots = api_roots(base_url)
         self._middlewares = [Waits(longest_wait)]
-        self._request, self._connect = http.request, http.ws_connect
+        self._request = http.request
+        self._connect = http.ws_connect
         self._socket: aiohttp.ClientWebSocketResponse | None = None
         http.request = self._request_there
         http.ws_connect = self._connect_there

@@ -30,7 +30,8 @@ def with_code(error: HTTPException) -> HTTPException:
     """Return the error with the code and the message of its body."""
     content = _object_of(error.text)
     if isinstance(code := content.get("code"), int):
-        error.code, error.text = code, str(content.get("message", ""))
+        error.code = code
+        error.text = str(content.get("message", ""))
     return error
 
 

@@ -17,7 +17,8 @@ _MEMBER: dict[str, Any] = {"roles": [], "flags": 0}
 _MESSAGE: dict[str, Any] = {"type": 0, "content": "", "mentions": [], "mention_roles": []}
 _INTERACTION = {"version": 1, "application_id": 0, "attachment_size_limit": 0}
 _CHANNEL = {"name": "", "position": 0}
-_GUILD_TEXT, _DM = 0, 1
+_GUILD_TEXT = 0
+_DM = 1
 
 _log = logging.getLogger(__name__)
 

@@ -20,7 +20,8 @@ class Gateway:
     """Keeps one client connected. The handlers of its events call `lost` and `back`."""
 
     def __init__(self, client: Client, restart_after: float = RESTART_SECONDS) -> None:
-        self._client, self._seconds = client, restart_after
+        self._client = client
+        self._seconds = restart_after
         self._deadline: asyncio.Timeout | None = None
         self._lost_at: float | None = None
         self._loss_logged = False
@@ -66,7 +67,8 @@ class Gateway:
         if self._loss_logged and self._lost_at is not None:
             seconds = asyncio.get_running_loop().time() - self._lost_at
             _log.warning("The connection with Discord is back after %.0f s", seconds)
-        self._lost_at, self._loss_logged = None, False
+        self._lost_at = None
+        self._loss_logged = False
         if self._deadline and not self._deadline.expired():
             self._deadline.reschedule(None)
 

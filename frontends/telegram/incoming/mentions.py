@@ -50,7 +50,8 @@ class Mentions:
 
     def _read(self, entity: MessageEntity) -> tuple[int, int] | None:
         """Note what the entity says. Return the part of the text that names the bot, in bytes."""
-        start, end = entity.offset * _UNIT, (entity.offset + entity.length) * _UNIT
+        start = entity.offset * _UNIT
+        end = (entity.offset + entity.length) * _UNIT
         named = self._units[start:end].decode("utf-16-le", "replace").lower()
         match entity.type:
             case MessageEntity.MENTION if named == self._name:
@@ -75,7 +76,8 @@ class Mentions:
 
     def _link(self, entity: MessageEntity, cuts: Sequence[tuple[int, int]]) -> tuple[int, bytes] | None:
         """Return the address behind a linked text, and where it goes; None if the text says it."""
-        start, end = entity.offset * _UNIT, (entity.offset + entity.length) * _UNIT
+        start = entity.offset * _UNIT
+        end = (entity.offset + entity.length) * _UNIT
         url = utf8_text("".join((entity.url or "").split()))
         if entity.type != MessageEntity.TEXT_LINK or not 0 < len(url) <= LINK_CHARACTERS:
             return None
@@ -88,7 +90,8 @@ class Mentions:
         units = self._units
         edits = [*((start, end, b"") for start, end in cuts), *((end, end, added) for end, added in links)]
         for start, end, added in sorted(edits, reverse=True):
-            before, after = units[:start], units[end:]
+            before = units[:start]
+            after = units[end:]
             if not added and (not before or before.endswith(_SPACES)):
                 after = after.removeprefix(_SPACE)
             units = before + added + after

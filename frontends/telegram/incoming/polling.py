@@ -46,8 +46,12 @@ class PollingLoop:
         album_seconds: float = ALBUM_SECONDS,
         pauses: Backoff = _PAUSES,
     ) -> None:
-        self._poll, self._take, self._clock, self._pauses = poll, take, clock, pauses
-        self._poll_seconds, self._album_seconds = poll_seconds, album_seconds
+        self._poll = poll
+        self._take = take
+        self._clock = clock
+        self._pauses = pauses
+        self._poll_seconds = poll_seconds
+        self._album_seconds = album_seconds
         self._outage = Outage(clock)
         self._conflicts = Conflicts(conflict_seconds)
 

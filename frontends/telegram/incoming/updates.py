@@ -101,7 +101,8 @@ def _message(number: int, kind: UpdateKind, message: Message, me: User) -> Updat
         return move
     text, entities = text_of(message)
     mentions = Mentions(text, entities, me)
-    text, files = mentions.text, tuple(attached_files(message))
+    text = mentions.text
+    files = tuple(attached_files(message))
     if not text and not files and not mentions.addressed:  # a person has joined, or the like
         return None
     private = message.chat.type == TelegramChat.PRIVATE
@@ -126,7 +127,8 @@ def _message(number: int, kind: UpdateKind, message: Message, me: User) -> Updat
 
 def _move(number: int, message: Message) -> Update | None:
     """Return the update of a group that has become a supergroup, which both of them report."""
-    before, now = message.migrate_from_chat_id, message.migrate_to_chat_id
+    before = message.migrate_from_chat_id
+    now = message.migrate_to_chat_id
     if before is None and now is None:
         return None
     return Update(

@@ -41,10 +41,13 @@ class Numbered:
 
 def difference(change: FileChange) -> list[Numbered]:
     """Return the changed lines with a few around them; empty if nothing changes."""
-    before, after = change.before.splitlines(), change.after.splitlines()
+    before = change.before.splitlines()
+    after = change.after.splitlines()
     first, last = _common(before, after)
-    skipped, left = max(first - CONTEXT_LINES, 0), max(last - CONTEXT_LINES, 0)
-    before, after = before[skipped : len(before) - left], after[skipped : len(after) - left]
+    skipped = max(first - CONTEXT_LINES, 0)
+    left = max(last - CONTEXT_LINES, 0)
+    before = before[skipped : len(before) - left]
+    after = after[skipped : len(after) - left]
     lines: list[Numbered] = []
     for group in _groups(before, after, first - skipped, last - left):
         if lines:
@@ -69,7 +72,8 @@ def _groups(before: Sequence[str], after: Sequence[str], first: int, last: int) 
     that a comparison of all takes hours: those that come often count less, and too many are one change."""
     if len(before) * len(after) <= MAX_COMPARED:
         return SequenceMatcher(None, before, after).get_grouped_opcodes(CONTEXT_LINES)
-    end, new_end = len(before) - last, len(after) - last
+    end = len(before) - last
+    new_end = len(after) - last
     head: _Change = ("equal", 0, first, 0, first)
     return [[head, ("replace", first, end, first, new_end), ("equal", end, len(before), new_end, len(after))]]
 

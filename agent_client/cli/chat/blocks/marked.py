@@ -14,7 +14,10 @@ class Marked:
     """`● text`, and what follows it under the `t`."""
 
     def __init__(self, mark: str, style: str, content: RenderableType, *, every_line: bool = False) -> None:
-        self._mark, self._style, self._content, self._every = mark, style, content, every_line
+        self._mark = mark
+        self._style = style
+        self._content = content
+        self._every = every_line
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = cell_len(self._mark)

@@ -57,7 +57,9 @@ class TextBlocks:
             yield self._drawn(text)
 
     def _open(self, key: tuple[str, int]) -> None:
-        self._stream, self._key, self._printed = MarkdownStream(), key, False
+        self._stream = MarkdownStream()
+        self._key = key
+        self._printed = False
 
     def _print_block(self, block: str) -> None:
         if block.strip():

@@ -142,7 +142,8 @@ class Transcript:
     def _begin(self) -> None:
         self._calls.clear()
         self._used_tools = self._failed = False
-        self._started, self.activity = monotonic(), "Working"
+        self._started = monotonic()
+        self.activity = "Working"
 
     def _progress(self, event: Started | StepStarted | Queued) -> None:
         match event:
@@ -162,7 +163,8 @@ class Transcript:
             self.activity = "Working"
             return
         line = self._calls.pop(event.id, None) or ToolLine(event.id, event.name, None)
-        line.result, line.waits = event, False
+        line.result = event
+        line.waits = False
         if line.name == QUESTION:
             for block in answered(line):
                 self._print(block)

@@ -48,7 +48,8 @@ async def agent(chat: Chat, given: str) -> None:
 
 
 async def context(chat: Chat) -> None:
-    session, status = await chat.watch.read_session(chat.conversation.session), chat.watch.known.status
+    session = await chat.watch.read_session(chat.conversation.session)
+    status = chat.watch.known.status
     tokens = session.context_tokens if session else None
     if status is None or not tokens:
         raise CliError("not known before the next answer of the model")

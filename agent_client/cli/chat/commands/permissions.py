@@ -64,7 +64,8 @@ def _grouped(rules: Sequence[Rule], scope: str) -> list[tuple[str, str, str, str
 async def _change(chat: Chat, current: Permissions, words: Sequence[str]) -> Permissions:
     """Add a rule to the session, or take back one of the session's, which are numbered first, or of the user's. Raises
     UsageError."""
-    name, of_session = chat.conversation.session, len(current.rules)
+    name = chat.conversation.session
+    of_session = len(current.rules)
     match words:
         case ["remove", number] if number.isdigit() and 1 <= int(number) <= of_session:
             return await chat.agent.sessions.permit(name, _without(SessionRule, current.rules, int(number)))

@@ -16,7 +16,8 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 
-BEGIN_FRAME, END_FRAME = "\x1b[?2026h", "\x1b[?2026l"
+BEGIN_FRAME = "\x1b[?2026h"
+END_FRAME = "\x1b[?2026l"
 """Terminals that know this show a frame as a whole; others ignore it."""
 ERASE_DOWN = "\x1b7\x1b[K\x1b[B\x1b[1K\x1b[J\x1b8"
 """The line, and from the next line on, where the cursor then returns from."""

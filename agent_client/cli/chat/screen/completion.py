@@ -64,7 +64,9 @@ class ChatCompleter(Completer):
     """Completes commands and files. It asks the agent, so it works only as an async generator."""
 
     def __init__(self, commands: Sequence[Completable], arguments: Arguments, folders: Folders) -> None:
-        self._commands, self._arguments, self._folders = commands, arguments, folders
+        self._commands = commands
+        self._arguments = arguments
+        self._folders = folders
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         return ()

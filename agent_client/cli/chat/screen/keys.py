@@ -39,7 +39,8 @@ class InputKeys:
     """The keys while a message is written."""
 
     def __init__(self, screen: Keyed) -> None:
-        self._screen, self._buffer = screen, screen.input
+        self._screen = screen
+        self._buffer = screen.input
         self._interrupted = 0.0
 
     def bindings(self) -> KeyBindings:
@@ -57,7 +58,8 @@ class InputKeys:
         return keys
 
     def _enter(self, event: KeyPressEvent) -> None:
-        buffer, state = self._buffer, self._buffer.complete_state
+        buffer = self._buffer
+        state = self._buffer.complete_state
         if state is not None and state.current_completion is not None:
             buffer.complete_state = None
             if not buffer.text.startswith("/") and len(state.completions) > 1:
@@ -102,7 +104,8 @@ class InputKeys:
             self._buffer.reset()
         elif self._screen.handler.busy:
             self._screen.handler.stop()
-        self._interrupted, self._screen.alert = now, "Ctrl-C again exits"
+        self._interrupted = now
+        self._screen.alert = "Ctrl-C again exits"
 
     def _leave(self, event: KeyPressEvent) -> None:
         self._screen.exit()
@@ -125,7 +128,8 @@ class MenuKeys:
         self._screen = screen
 
     def bindings(self) -> KeyBindings:
-        keys, screen = KeyBindings(), self._screen
+        keys = KeyBindings()
+        screen = self._screen
         here = Condition(lambda: screen.menu is not None)
         listed = Condition(lambda: screen.menu is not None and screen.menu.text_label is None)
         written = Condition(lambda: bool(screen.answer.text))

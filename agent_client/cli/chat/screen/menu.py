@@ -70,7 +70,8 @@ class Menu:
         if self.text_choice is None:
             return
         chosen = self._choice_of(text) if not self.typed else None
-        self.typed, self.in_words = text, bool(text) and chosen is None
+        self.typed = text
+        self.in_words = bool(text) and chosen is None
         if text:
             self.cursor = self.text_choice if chosen is None else chosen
 
@@ -128,7 +129,8 @@ class Menu:
         return number if 0 <= number < len(self.choices) else None
 
     def _line(self, number: int) -> Text:
-        choice, here = self.choices[number], number == self.cursor
+        choice = self.choices[number]
+        here = number == self.cursor
         mark = ("◉ " if number in self.ticked else "○ ") if self.multiple else ""
         line = Text.assemble(
             (POINTER if here else "  ", "accent"),
@@ -138,5 +140,6 @@ class Menu:
         )
         if choice.detail:
             line.append(f"  {choice.detail}", "dim")
-        line.no_wrap, line.overflow = len(self.choices) > SHOWN_CHOICES, "ellipsis"
+        line.no_wrap = len(self.choices) > SHOWN_CHOICES
+        line.overflow = "ellipsis"
         return line

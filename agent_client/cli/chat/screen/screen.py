@@ -111,7 +111,8 @@ class Screen:
             while (pause := self._last_key + TYPING_SECONDS - monotonic()) > 0:  # noqa: ASYNC110  silence is no event
                 await asyncio.sleep(pause)
             menu.guarded = bool(self.input.text) and not follows
-            self.menu, self._picked = menu, asyncio.get_running_loop().create_future()
+            self.menu = menu
+            self._picked = asyncio.get_running_loop().create_future()
             if self._menu_lines(menu)[1]:
                 self.print(Marked("  ", "", menu.title))
             self.answer.reset()
@@ -237,7 +238,8 @@ class Screen:
             self.menu.type(answer.text)
 
     def _key_pressed(self, _: KeyProcessor) -> None:
-        self._last_key, self.alert = monotonic(), ""
+        self._last_key = monotonic()
+        self.alert = ""
 
     async def _tick(self) -> None:
         """Draw again while something runs, for its times."""

@@ -65,7 +65,8 @@ class Discussion:
         if envelope.event_type in TURN_EVENTS:
             return _pass_on(state, envelope)
         if envelope.event_type == EV_EXPECTATION_VIOLATED:
-            action, violators = envelope.event_data.get("action"), envelope.event_data.get("violators", ())
+            action = envelope.event_data.get("action")
+            violators = envelope.event_data.get("violators", ())
             if action == "hide" and state.speaker in violators:
                 return replace(_pass_on(state, envelope), hidden=state.hidden + 1)
             if action == "remove":

@@ -101,7 +101,8 @@ class Workflow:
             )
 
     def fold(self, state: WorkflowState, envelope: Envelope) -> WorkflowState:
-        kind, data = envelope.event_type, envelope.event_data
+        kind = envelope.event_type
+        data = envelope.event_data
         if kind == EV_CONTEXT_SET:
             return replace(state, context_vars=_updated(state, data))
         if kind == EV_EXPECTATION_VIOLATED:
@@ -118,10 +119,12 @@ class Workflow:
         return _give_turn(state, following or _choose(state, envelope.sender_id, data.get("tool")), envelope)
 
     def _fold_violation(self, state: WorkflowState, envelope: Envelope) -> WorkflowState:
-        action, violators = envelope.event_data.get("action"), envelope.event_data.get("violators", ())
+        action = envelope.event_data.get("action")
+        violators = envelope.event_data.get("violators", ())
         if action not in ("hide", "remove"):
             return state
-        before, speaker = state, state.speaker
+        before = state
+        speaker = state.speaker
         if action == "remove":
             left = {name: one for name, one in state.names.items() if one not in violators}
             state = replace(state, names=left, hidden=0)

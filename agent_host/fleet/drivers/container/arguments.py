@@ -13,7 +13,8 @@ from .settings import ContainerSettings
 
 SOCKETS_MOUNT = "/run/mesh"
 AGENT_API_MOUNT = "/run/api"
-FOLDER_LABEL, WORKSPACE_LABEL = "agent-mesh.folder", "agent-mesh.workspace"
+FOLDER_LABEL = "agent-mesh.folder"
+WORKSPACE_LABEL = "agent-mesh.workspace"
 """Labels by which the host knows its containers again: its folder of sockets, and the workspace's id."""
 NO_LABEL = "<no value>"
 """What an engine prints for a missing label."""

@@ -23,7 +23,9 @@ class ContainerDriver:
     def __init__(
         self, settings: ContainerSettings, host_sockets: HostSockets, operator_env: Mapping[str, str] = os.environ
     ) -> None:
-        self._settings, self._host_sockets, self._operator_env = settings, host_sockets, operator_env
+        self._settings = settings
+        self._host_sockets = host_sockets
+        self._operator_env = operator_env
 
     def allocate_url(self) -> str:
         return ""
@@ -40,7 +42,8 @@ class ContainerDriver:
         return SocketDir.for_workspace(self._settings.run_dir, workspace_id).folder
 
     async def start(self, launch: LaunchRequest) -> ContainerRuntime:
-        settings, runtime = self._settings, self._runtime(launch.id)
+        settings = self._settings
+        runtime = self._runtime(launch.id)
         socket_dir = runtime.socket_dir
         if owner := await self._foreign_owner(runtime):
             raise StartFailed(f"the container {runtime.name} belongs to another host, with the folder {owner}")

@@ -67,7 +67,8 @@ class _Pipe:
 
     async def __aenter__(self) -> Self:
         mine, self._child_end = os.pipe()
-        reader, self._tail = asyncio.StreamReader(), b""
+        reader = asyncio.StreamReader()
+        self._tail = b""
         protocol = asyncio.StreamReaderProtocol(reader)
         self._transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, os.fdopen(mine, "rb"))
         self._reading = asyncio.create_task(self._read(reader), name="engine-output")

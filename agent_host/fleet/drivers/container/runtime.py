@@ -29,7 +29,10 @@ class ContainerRuntime:
     def __init__(
         self, settings: ContainerSettings, socket_dir: SocketDir, host_sockets: HostSockets, name: str
     ) -> None:
-        self._settings, self.socket_dir, self._host_sockets, self.name = settings, socket_dir, host_sockets, name
+        self._settings = settings
+        self.socket_dir = socket_dir
+        self._host_sockets = host_sockets
+        self.name = name
 
     async def wait_until_ready(self, seconds: float) -> None:
         """Wait until the image's own probe says that the runtime answers. Raises StartFailed if it does not in time."""
@@ -82,7 +85,8 @@ class ContainerRuntime:
         gone = await self._run_engine("rm", "--force", self.name)
         if gone.code == 0:
             return
-        program, message = self._settings.engine[0], gone.stderr.strip()[-MOST_QUOTED:]
+        program = self._settings.engine[0]
+        message = gone.stderr.strip()[-MOST_QUOTED:]
         left = await self._run_engine("ps", "--all", "--quiet", "--filter", f"name=^{self.name}$")
         if left.code != 0 or left.stdout.strip():
             raise StartFailed(f"the container {self.name} may still be there: {program} rm: {message}")

@@ -16,7 +16,8 @@ class AdoptedProcess:
     """A process that runs. The handle on it stays valid if its id is reused, so that no other process is killed."""
 
     def __init__(self, record: ProcessRecord, handle: int) -> None:
-        self.name, self.pid = record.name, record.pid
+        self.name = record.name
+        self.pid = record.pid
         self._handle = handle
         self._ended = asyncio.Event()
         asyncio.get_running_loop().add_reader(handle, self._on_end)

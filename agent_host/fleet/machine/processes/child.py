@@ -19,7 +19,8 @@ _PASSED = ("PATH", "LANG", "TMPDIR", "HOME")
 
 class MonitorProcess:
     def __init__(self, name: str, process: asyncio.subprocess.Process) -> None:
-        self.name, self._process = name, process
+        self.name = name
+        self._process = process
 
     @classmethod
     async def spawn(

@@ -11,7 +11,8 @@ from ...driver import StartFailed
 
 _NAME = "machine.json"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-_STATE, _STARTED = 0, 19
+_STATE = 0
+_STARTED = 19
 """Positions in /proc/PID/stat, from the field after the command's name."""
 _ENDED = ("Z", "X")
 

@@ -15,7 +15,8 @@ from ...json_access import as_object, object_list, text_of
 FORMAT = "anthropic-claude-v1"
 THINKING = ("thinking", "redacted_thinking")
 """Types of blocks with thinking."""
-TEXT, ENCRYPTED = "reasoning.text", "reasoning.encrypted"
+TEXT = "reasoning.text"
+ENCRYPTED = "reasoning.encrypted"
 _BAD_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _INPUT_LIMITS = JsonLimits(max_bytes=32 * 1024 * 1024, max_values=100_000)
 
@@ -31,12 +32,11 @@ def assistant_blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
         if thinking is None:
             continue
         after = as_object(detail.get("after"))
-        before_text, before_calls = (
-            _position(after.get("text"), text_at, len(text)),
-            _position(after.get("calls"), call_at, len(calls)),
-        )
+        before_text = _position(after.get("text"), text_at, len(text))
+        before_calls = _position(after.get("calls"), call_at, len(calls))
         blocks += [*_text(text[text_at:before_text]), *calls[call_at:before_calls], thinking]
-        text_at, call_at = before_text, before_calls
+        text_at = before_text
+        call_at = before_calls
     blocks += [*_text(text[text_at:]), *calls[call_at:]]
     while blocks and blocks[-1]["type"] in THINKING:  # an answer that was cut off; Claude takes none that ends so
         blocks.pop()

@@ -13,7 +13,8 @@ from .usage import finish_reason, openai_usage
 
 def to_completion(answer: dict[str, Any], created: int) -> dict[str, Any]:
     """Return OpenAI's completion for a message of Anthropic's."""
-    text, reasoning = "", ""
+    text = ""
+    reasoning = ""
     details: list[dict[str, Any]] = []
     calls: list[dict[str, Any]] = []
     for index, block in enumerate(object_list(answer.get("content"))):

@@ -61,7 +61,8 @@ class Conversation:
         self._append("user", user_blocks(text))
 
     def _add(self, message: dict[str, Any]) -> None:
-        role, content = message.get("role"), message.get("content")
+        role = message.get("role")
+        content = message.get("content")
         match role:
             case "system" | "developer" if not self.messages:
                 self.system += [{"type": "text", "text": text} for text in [text_of(content)] if text.strip()]
@@ -117,7 +118,8 @@ class Conversation:
 
     def _close_calls(self) -> None:
         """Give calls that were never answered a result, without which Claude refuses the conversation."""
-        unanswered, self._open = self._open, {}
+        unanswered = self._open
+        self._open = {}
         if not unanswered:
             return
         if self.messages[-1]["role"] != "user":

@@ -41,7 +41,8 @@ def build_request(call: ProviderCall, passes_over: bool = False) -> bytes:
         raise refused("max_tokens: must be a number")
     request: dict[str, Any] = {"model": model, "max_tokens": min(limit, call.max_output or limit)}
     tools = _tools(payload) or conversation.used_tools()
-    generation, instruction = ClaudeGeneration.of(model), ""
+    generation = ClaudeGeneration.of(model)
+    instruction = ""
     if tools:
         request["tools"] = tools
         choice = _tool_choice(payload)

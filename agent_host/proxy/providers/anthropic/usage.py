@@ -29,7 +29,8 @@ def finish_reason(stop_reason: object, *, called: bool) -> str:
 
 def openai_usage(usage: Mapping[str, Any]) -> dict[str, Any]:
     """Return OpenAI's `usage` object: cached tokens are part of the prompt, thinking is part of the completion."""
-    read, written = token_count(usage.get("cache_read_input_tokens")), cache_written(usage)
+    read = token_count(usage.get("cache_read_input_tokens"))
+    written = cache_written(usage)
     prompt = token_count(usage.get("input_tokens")) + read + written
     completion = token_count(usage.get("output_tokens"))
     thinking = min(token_count(as_object(usage.get("output_tokens_details")).get("thinking_tokens")), completion)

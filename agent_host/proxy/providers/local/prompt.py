@@ -61,7 +61,9 @@ def call_request(payload: dict[str, Any], choices: Choices) -> dict[str, Any]:
 def plain_request(payload: dict[str, Any]) -> dict[str, Any]:
     """Return a request for an answer in text, always with a token limit because the model may not stop by itself."""
     messages = object_list(payload["messages"])
-    asked, result, manner = _last_question(messages), _tool_results(messages), _PLAIN_PROMPT
+    asked = _last_question(messages)
+    result = _tool_results(messages)
+    manner = _PLAIN_PROMPT
     if result is not None:
         manner = _RESULT_PROMPT
         asked += f"\n\nA tool found this:\n{result}\n\nAnswer with what it found."

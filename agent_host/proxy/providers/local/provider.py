@@ -57,7 +57,8 @@ class LocalProvider:
     async def close(self) -> None:
         if self._client is not None:
             await self._client.close()
-        held, self._engine = [self._engine], None
+        held = [self._engine]
+        self._engine = None
         await asyncio.to_thread(held.clear)  # drops the last reference; the server then stops, which blocks
 
     async def _get_client(self) -> OpenAICompatible:

@@ -125,7 +125,8 @@ class ChunkWriter:
     def _end_all(self, items: list[dict[str, Any]]) -> bytes:
         """Take the items from the end of an answer whose events have finished none. Their indexes may not be those of
         the events, so that of each kind that has been said nothing is said again."""
-        spoken, called = {member for _, member in self._spoken}, bool(self._calls)
+        spoken = {member for _, member in self._spoken}
+        called = bool(self._calls)
         chunks: list[bytes] = []
         for index, item in enumerate(items):
             new = not words_of(item).keys() & spoken

@@ -24,7 +24,8 @@ def to_completion(response: dict[str, Any], created: int) -> dict[str, Any]:
         if item.get("type") == "function_call":
             function = {"name": str(item.get("name") or ""), "arguments": str(item.get("arguments") or "{}")}
             calls.append({"id": item.get("call_id") or f"call_{len(calls)}", "type": "function", "function": function})
-    text, refusal = "".join(spoken["content"]), "".join(spoken["refusal"])
+    text = "".join(spoken["content"])
+    refusal = "".join(spoken["refusal"])
     details = details_of(enumerate(items))
     message: dict[str, Any] = {"role": "assistant", "content": text or None, "refusal": refusal or None}
     message |= {"reasoning": "\n\n".join(spoken["reasoning"])} if spoken["reasoning"] else {}

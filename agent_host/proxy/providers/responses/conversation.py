@@ -32,7 +32,8 @@ class InputItems:
         self._close_calls()
 
     def _add(self, message: dict[str, Any]) -> None:
-        role, content = message.get("role"), message.get("content")
+        role = message.get("role")
+        content = message.get("content")
         match role:
             case "system" | "developer" if not self.items:
                 self.instructions += [text for text in [text_of(content)] if text.strip()]

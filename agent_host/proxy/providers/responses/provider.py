@@ -81,7 +81,8 @@ class ResponsesProvider:
     async def _ask(self, call: ProviderCall) -> httpx2.Response:
         """Return the answer; its body is unread unless it is an error. A member of ours that the model refuses is left
         out, and from then on once the model has answered without it."""
-        refused, why = self._refused.get(call.model, frozenset[str]()), ""
+        refused = self._refused.get(call.model, frozenset[str]())
+        why = ""
         while True:
             body = await run_by_size(len(call.content), partial(build_request, call, refused))
             response = await self._send(body, call.idempotency_key)
@@ -94,7 +95,8 @@ class ResponsesProvider:
             if member is None or member in refused:
                 return response
             await response.aclose()
-            refused, why = refused | {member}, report.message
+            refused = refused | {member}
+            why = report.message
 
     def _learn(self, model: str, refused: frozenset[str], why: str) -> None:
         if len(self._refused) >= _MOST_MODELS and model not in self._refused:

@@ -24,7 +24,8 @@ def finish_reason(response: dict[str, Any], *, called: bool, cut: bool = False) 
 def openai_usage(usage: dict[str, Any]) -> dict[str, Any]:
     """Return the `usage` of a chat completion with the same counts, under whichever names they came."""
     read = read_usage(usage)
-    prompt, completion = read.input + read.cache_read + read.cache_write, read.output + read.reasoning
+    prompt = read.input + read.cache_read + read.cache_write
+    completion = read.output + read.reasoning
     return {
         "prompt_tokens": prompt,
         "completion_tokens": completion,

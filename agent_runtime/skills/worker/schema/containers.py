@@ -31,7 +31,8 @@ _TYPES: Mapping[str, Callable[[Any], bool]] = {
 
 def container_form(hint: Any, build: Build) -> Form | None:
     """Return the form of a union, an array or a mapping; None for other hints. Raises NoSchema."""
-    kind, args = typing.get_origin(hint) or hint, typing.get_args(hint)
+    kind = typing.get_origin(hint) or hint
+    args = typing.get_args(hint)
     if kind in (typing.Union, types.UnionType):
         return _union([build(one) for one in args])
     if not isinstance(kind, type):

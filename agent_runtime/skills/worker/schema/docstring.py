@@ -94,7 +94,8 @@ def _entries(section: _Section) -> Iterator[tuple[list[str], str]]:
     for line in inspect.cleandoc("\n" + "\n".join(section.lines)).splitlines():
         if not line[:1].isspace() and (entry := section.entry.fullmatch(line)):
             yield names, " ".join(pieces)
-            names, pieces = re.findall(r"\w+", entry[1]), [entry[2].strip()] if entry[2] else []
+            names = re.findall(r"\w+", entry[1])
+            pieces = [entry[2].strip()] if entry[2] else []
         elif line.strip():
             pieces.append(line.strip())
     yield names, " ".join(pieces)
