@@ -12,6 +12,7 @@ from ...errors import ToolFailure
 from ...memory import MemoryAnswer, SavedFact
 from ...ports import MemoryHit, ToolContext, ToolSpec
 from ..core.contract import Tool
+from ..core.declaration import object_schema
 from ..files.paths import authorize_path
 
 MAX_TEXT_LENGTH = 2000
@@ -73,7 +74,7 @@ def _save_tool(memory: FactStore) -> Tool:
         return {"id": saved.id, "known": saved.known, **changed}
 
     tag = {"type": "string", "minLength": 1, "maxLength": MAX_TAG_LENGTH}
-    parameters = _object_schema(
+    parameters = object_schema(
         "text",
         text={
             "type": "string",
@@ -108,7 +109,7 @@ def _search_tool(memory: FactStore) -> Tool:
             **({"note": "; ".join(notes)} if notes else {}),
         }
 
-    parameters = _object_schema(
+    parameters = object_schema(
         "query",
         query={"type": "string", "minLength": 1, "maxLength": MAX_TEXT_LENGTH, "description": "What you want to know"},
         limit={
@@ -129,7 +130,7 @@ def _forget_tool(memory: FactStore) -> Tool:
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
         return {"forgotten": await memory.forget(arguments["id"], principal=context.principal)}
 
-    parameters = _object_schema(
+    parameters = object_schema(
         "id", id={"type": "string", "minLength": 1, "maxLength": 100, "description": "Such as mem_0f..."}
     )
     return Tool(
@@ -138,10 +139,6 @@ def _forget_tool(memory: FactStore) -> Tool:
         WRITE_REQUIREMENTS,
         result_doc="`forgotten`: its text",
     )
-
-
-def _object_schema(required: str, **properties: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": [required], "additionalProperties": False}
 
 
 def _describe_hit(hit: MemoryHit) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from ...ports import ToolContext, ToolSpec
 from ...sandbox import Confinement, SandboxLimits, SandboxSpec
 from ...workspace import SIGN_FORMS
 from ..core.contract import READ_REQUIREMENTS, Output, Tool
+from ..core.declaration import object_schema
 from ..core.envelope import HEAD_LENGTH, spill_text
 from .paths import Kind, authorize_path, describe_path_access, path_aliases
 from .pattern_readings import escaped_choice
@@ -60,14 +61,10 @@ ESCAPED_CHOICE_NOTE = (
 FOLDER_PARAMETER = {"type": "string", "minLength": 1, "description": "The folder to search; default: the workspace"}
 
 
-def _object_schema(required: str, **properties: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": [required], "additionalProperties": False}
-
-
-GLOB_PARAMETERS = _object_schema(
+GLOB_PARAMETERS = object_schema(
     "pattern", pattern={"type": "string", "minLength": 1, "description": "Such as **/*.py"}, path=FOLDER_PARAMETER
 )
-GREP_PARAMETERS = _object_schema(
+GREP_PARAMETERS = object_schema(
     "pattern",
     pattern={"type": "string", "minLength": 1, "description": "A regular expression; (?i) in front ignores case"},
     path={**FOLDER_PARAMETER, "description": "A file, or a folder to search; default: the workspace"},

@@ -8,7 +8,6 @@ from typing import Any
 from agent_common.protocol import RequirementSet
 
 from ...ports import HubCaller, ToolContext
-from ..core.contract import AccessRequest, DescribeAccess
 
 READ = RequirementSet(capabilities=["hub.read"])
 WRITE = RequirementSet(capabilities=["hub.write"])
@@ -27,16 +26,3 @@ def count_sent(context: ToolContext, *texts: str) -> None:
     """Count what a call says as sent out of the workspace."""
     if context.egress is not None:
         context.egress.count_sent(sum(len(text.encode(errors="replace")) for text in texts))
-
-
-def touches(argument: str) -> DescribeAccess:
-    """Return what describes a call by one of its arguments, for the patterns of rules."""
-
-    async def describe(arguments: Mapping[str, Any], _: ToolContext) -> AccessRequest:
-        return AccessRequest((arguments.get(argument, ""),), suggested_patterns=("*",))
-
-    return describe
-
-
-def object_schema(*required: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}

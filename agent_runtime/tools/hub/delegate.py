@@ -7,7 +7,8 @@ from typing import Any
 
 from ...ports import HubAccess, ToolContext, ToolSpec
 from ..core.contract import Tool
-from .common import MAX_TEXT, NAME, WRITE, caller_of, count_sent, object_schema, touches
+from ..core.declaration import object_schema, touches
+from .common import MAX_TEXT, NAME, WRITE, caller_of, count_sent
 
 MAX_SECONDS = 600.0
 DEFAULT_SECONDS = 120.0

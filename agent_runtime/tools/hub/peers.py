@@ -7,7 +7,8 @@ from typing import Any
 
 from ...ports import HubAccess, ToolContext, ToolSpec
 from ..core.contract import Tool
-from .common import ANSWER_SECONDS, READ, object_schema, touches
+from ..core.declaration import object_schema, touches
+from .common import ANSWER_SECONDS, READ
 
 MAX_LISTED = 100
 DEFAULT_LISTED = 20

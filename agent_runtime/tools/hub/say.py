@@ -7,7 +7,8 @@ from typing import Any
 
 from ...ports import HubAccess, ToolContext, ToolSpec
 from ..core.contract import Tool
-from .common import ANSWER_SECONDS, MAX_TEXT, NAME, WRITE, caller_of, count_sent, object_schema, touches
+from ..core.declaration import object_schema, touches
+from .common import ANSWER_SECONDS, MAX_TEXT, NAME, WRITE, caller_of, count_sent
 
 DESCRIPTION = (
     "Say something in a session of the hub, to all in it or to some. In a workflow, hand_over_to says who is next. You "

@@ -8,7 +8,8 @@ from typing import Any
 from ...errors import ToolFailure
 from ...ports import HubAccess, ToolContext, ToolSpec
 from ..core.contract import AccessRequest, Tool
-from .common import ANSWER_SECONDS, MAX_TEXT, NAME, READ, READ_AND_WRITE, WRITE, caller_of, count_sent, object_schema
+from ..core.declaration import object_schema
+from .common import ANSWER_SECONDS, MAX_TEXT, NAME, READ, READ_AND_WRITE, WRITE, caller_of, count_sent
 
 MAX_READ = 100
 DEFAULT_READ = 20

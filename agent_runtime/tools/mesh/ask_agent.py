@@ -13,7 +13,8 @@ from agent_common.telemetry import logger
 from ...errors import AgentRuntimeError, ToolFailure, ToolFailureKind
 from ...ports import MESH_SECONDS, MeshRequest, TeamRequests, ToolContext, ToolSpec
 from ..core.contract import Tool
-from .exchange import ASK, json_bytes, object_schema, peer_path, read_object, sender, touches
+from ..core.declaration import object_schema, touches
+from .exchange import ASK, json_bytes, peer_path, read_object, sender
 
 CANCEL_SECONDS = 1.0
 """How long the end of an aborted call may take the host, so that it delays the end of the turn no more than that."""

@@ -10,6 +10,7 @@ from agent_common.protocol import MAX_KEY, MAX_TTL_SECONDS, MAX_VALUE_BYTES
 
 from ...ports import MeshRequest, TeamRequests, ToolContext, ToolSpec
 from ..core.contract import Tool
+from ..core.declaration import object_schema, touches
 from .exchange import (
     KEY,
     MESH_DEADLINE,
@@ -19,11 +20,9 @@ from .exchange import (
     condition,
     json_bytes,
     key_path,
-    object_schema,
     page_limit,
     read_object,
     sender,
-    touches,
 )
 
 MAX_LISTED = 100

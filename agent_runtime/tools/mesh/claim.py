@@ -9,7 +9,8 @@ from agent_common.protocol import MAX_LEASE_SECONDS
 
 from ...ports import MeshRequest, TeamRequests, ToolContext, ToolSpec
 from ..core.contract import Tool
-from .exchange import KEY, MESH_DEADLINE, WRITE, json_bytes, key_path, object_schema, read_object, sender, touches
+from ..core.declaration import object_schema, touches
+from .exchange import KEY, MESH_DEADLINE, WRITE, json_bytes, key_path, read_object, sender
 
 DEFAULT_LEASE_SECONDS = 300
 DESCRIPTION = (

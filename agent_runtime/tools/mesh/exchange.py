@@ -15,7 +15,6 @@ from agent_common.protocol import MAX_KEY, MAX_VALUE_BYTES, RequirementSet, is_o
 
 from ...errors import ToolFailure
 from ...ports import MAX_MESH_BYTES, MESH_SECONDS, MeshReply, MeshRequest, MeshStream, TeamRequests, ToolContext
-from ..core.contract import AccessRequest, DescribeAccess
 
 MESH_DEADLINE = MESH_SECONDS + 2
 """Seconds: a little longer than the request, whose own error says more."""
@@ -100,15 +99,6 @@ def peer_path(agent_id: str) -> str:
     return f"/agents/{agent_id}"
 
 
-def touches(argument: str) -> DescribeAccess:
-    """Return what describes a call by one of its arguments, for the patterns of rules."""
-
-    async def describe(arguments: Mapping[str, Any], _: ToolContext) -> AccessRequest:
-        return AccessRequest((arguments.get(argument, ""),), suggested_patterns=("*",))
-
-    return describe
-
-
 def condition(arguments: Mapping[str, Any]) -> dict[str, str]:
     """Return the header that `if_version` or `if_absent` stands for. Raises ToolFailure for both."""
     version = arguments.get("if_version")
@@ -123,7 +113,3 @@ def condition(arguments: Mapping[str, Any]) -> dict[str, str]:
 def page_limit(most: int, default: int) -> dict[str, Any]:
     """Return the schema of `limit` of a list."""
     return {"type": "integer", "minimum": 1, "maximum": most, "description": f"Most entries; default: {default}"}
-
-
-def object_schema(*required: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}

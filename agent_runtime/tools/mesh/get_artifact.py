@@ -15,10 +15,11 @@ from ...errors import ToolFailure
 from ...ports import MeshRequest, MeshStream, TeamRequests, ToolContext, ToolSpec
 from ...workspace import FileBackups, IncomingFile, PathLocks, SafePath
 from ..core.contract import WORKSPACE_AND_SCRATCH, Output, Tool
+from ..core.declaration import object_schema, touches
 from ..files.paths import Kind, authorize_path, backing_up
 from ..files.quota import QuotaCheck
 from .artifact import ARTIFACT_SECONDS, FILE, NAME, PIECE_BYTES, SILENT_SECONDS, artifact_path, touches_file
-from .exchange import MESH_DEADLINE, READ, VERSION, object_schema, opened, page_limit, read_object, sender, touches
+from .exchange import MESH_DEADLINE, READ, VERSION, opened, page_limit, read_object, sender
 
 KINDS: tuple[Kind, ...] = ("write",)
 MAX_LISTED = 100

@@ -9,8 +9,9 @@ from agent_common.protocol import DEFAULT_HAND_OFF_SECONDS, MAX_HAND_OFF_SECONDS
 
 from ...ports import MeshRequest, TeamRequests, ToolContext, ToolSpec
 from ..core.contract import Tool
+from ..core.declaration import object_schema, touches
 from .ask_agent import AGENT, MESSAGE, call_key
-from .exchange import ASK, MESH_DEADLINE, json_bytes, object_schema, peer_path, read_object, sender, touches
+from .exchange import ASK, MESH_DEADLINE, json_bytes, peer_path, read_object, sender
 
 DESCRIPTION = (
     "Hand work off to another agent of your team without waiting: the host keeps it and gives it to the agent when it "

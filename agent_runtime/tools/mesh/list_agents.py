@@ -8,7 +8,8 @@ from urllib.parse import urlencode
 
 from ...ports import MeshRequest, TeamRequests, ToolContext, ToolSpec
 from ..core.contract import Tool
-from .exchange import MESH_DEADLINE, READ, object_schema, read_object, sender
+from ..core.declaration import object_schema
+from .exchange import MESH_DEADLINE, READ, read_object, sender
 
 MAX_LISTED = 50
 DEFAULT_LISTED = 20

@@ -10,7 +10,8 @@ from agent_common.protocol import MAX_MESSAGE_ID, MAX_VALUE_BYTES
 
 from ...ports import MeshRequest, TeamRequests, ToolContext, ToolSpec
 from ..core.contract import Tool
-from .exchange import MESH_DEADLINE, WRITE, json_bytes, object_schema, read_object, sender, touches
+from ..core.declaration import object_schema, touches
+from .exchange import MESH_DEADLINE, WRITE, json_bytes, read_object, sender
 
 DESCRIPTION = (
     "Publish a message to a topic of your team. The host stores it, and whoever follows the topic gets it. Give it an "

@@ -15,9 +15,10 @@ from agent_common.protocol import MAX_ARTIFACT_BYTES, Folders, RequirementSet
 from ...errors import ToolFailure
 from ...ports import MeshRequest, TeamRequests, ToolContext, ToolSpec
 from ..core.contract import WORKSPACE_AND_SCRATCH, Tool
+from ..core.declaration import object_schema
 from ..files.paths import Kind, authorize_path
 from .artifact import ARTIFACT_SECONDS, FILE, NAME, PIECE_BYTES, SILENT_SECONDS, artifact_path, touches_file
-from .exchange import VERSION, condition, object_schema, read_object, sender
+from .exchange import VERSION, condition, read_object, sender
 
 KINDS: tuple[Kind, ...] = ("read",)
 DESCRIPTION = (

@@ -12,7 +12,8 @@ from agent_common.json_reader import JsonLimits, JsonRefused, read_json_async
 from ...errors import ToolFailure
 from ...ports import MeshReply, MeshRequest, TeamRequests, ToolContext, ToolSpec
 from ..core.contract import AccessRequest, Tool
-from .exchange import SERVICE, json_bytes, object_schema, sender
+from ..core.declaration import object_schema
+from .exchange import SERVICE, json_bytes, sender
 
 SERVICE_SECONDS = 90.0
 MAX_SENT_BYTES = 1024 * 1024

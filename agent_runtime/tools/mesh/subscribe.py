@@ -11,7 +11,8 @@ from agent_common.protocol import MAX_BACKLOG, MAX_SUBSCRIPTIONS
 from ...errors import ToolFailure
 from ...ports import MeshRequest, TeamRequests, ToolContext, ToolSpec
 from ..core.contract import Tool
-from .exchange import MESH_DEADLINE, READ, Send, json_bytes, object_schema, read_object, sender, touches
+from ..core.declaration import object_schema, touches
+from .exchange import MESH_DEADLINE, READ, Send, json_bytes, read_object, sender
 from .publish import TOPIC
 
 DESCRIPTION = (
