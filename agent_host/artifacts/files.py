@@ -14,6 +14,8 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
+from agent_common import disk
+
 _FILE = re.compile(r"art_[0-9a-f]{32}(?:\.part)?")
 _PART = ".part"
 _AT_ONCE = 500
@@ -32,7 +34,7 @@ class ArtifactFiles:
 
     def make_folder(self) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._sync_folder(self._folder.parent)
+        disk.sync(self._folder.parent)
 
     def create(self, name: str) -> BinaryIO:
         """Open a new file under a name that shows that it is not whole yet."""
@@ -44,7 +46,7 @@ class ArtifactFiles:
         file.flush()
         os.fsync(file.fileno())
         (self._folder / f"{name}{_PART}").rename(self._folder / name)
-        self._sync_folder(self._folder)
+        disk.sync(self._folder)
 
     def open(self, name: str) -> BinaryIO:
         """Open a file to read it. Raises FileNotFoundError."""
@@ -62,10 +64,3 @@ class ArtifactFiles:
             names = (one.name for one in found if _FILE.fullmatch(one.name))
             while batch := list(islice(names, _AT_ONCE)):
                 yield batch
-
-    def _sync_folder(self, folder: Path) -> None:
-        handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

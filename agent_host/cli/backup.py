@@ -14,6 +14,8 @@ from typing import Annotated
 
 import typer
 
+from agent_common import disk
+
 from ..errors import StartError
 from ..settings import HostSettings, load_settings
 
@@ -68,11 +70,11 @@ def _back_up(settings: HostSettings, target: Path) -> None:
         _add_artifacts(artifacts, draft / "artifacts")  # those that came meanwhile
         _copy_tokens(settings.data_dir / "tokens", draft / "tokens")
         for made in (draft / "artifacts", draft / "tokens", draft):
-            _fsync(made)
+            disk.sync(made)
         draft.rename(target)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    _fsync(target.parent)
+    disk.sync(target.parent)
 
 
 def _add_artifacts(source: Path, target: Path) -> None:
@@ -113,12 +115,3 @@ def _prune(backups: Path, keep: int) -> None:
     abandoned = [path for path in backups.glob(_DRAFT.format("*")) if time.time() - path.stat().st_mtime > _DAY_SECONDS]
     for old in (*found[:-keep], *abandoned):
         shutil.rmtree(old)
-
-
-def _fsync(folder: Path) -> None:
-    """Write the entries of a folder to the disk."""
-    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

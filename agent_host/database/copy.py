@@ -7,6 +7,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from agent_common import disk
+
 from ..errors import StartError
 
 _BUSY_SECONDS = 30.0
@@ -28,11 +30,7 @@ def copy_sqlite(source: Path, target: Path) -> None:
         raise StartError(f"no backup was made: {source}: {error}") from error
     if found != "ok":
         raise StartError(f"no backup was made: the copy of {source} is damaged: {found}")
-    handle = os.open(target, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    disk.sync(target)
 
 
 def _read_only(path: Path) -> sqlite3.Connection:

@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent_common import disk
+
 from ..errors import InvalidRequest, NotFound
 
 MIN_CHARACTERS = 8
@@ -64,11 +66,7 @@ class SecretStore:
             file.flush()
             os.fsync(file.fileno())
         new.replace(path)
-        folder = os.open(self._folder, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        disk.sync(self._folder)
         return is_new
 
     def list(self) -> list[StoredSecret]:

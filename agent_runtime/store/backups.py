@@ -14,6 +14,8 @@ from collections.abc import Generator
 from datetime import UTC, datetime
 from pathlib import Path
 
+from agent_common import disk
+
 from ..errors import StoreError
 
 KEPT = 2
@@ -77,7 +79,7 @@ class Backup:
         draft.unlink(missing_ok=True)
         try:
             self._copy(draft)
-            _fsync(draft)
+            disk.sync(draft)
             self._check(draft)
             if not self._keep_identical and before is not None and filecmp.cmp(draft, before, shallow=False):
                 os.utime(before)  # it counts as made now
@@ -85,7 +87,7 @@ class Backup:
             draft.replace(target)
         finally:
             draft.unlink(missing_ok=True)
-        _fsync(target.parent)
+        disk.sync(target.parent)
         if self._target is None:
             for _, old in _numbered(folder)[:-KEPT]:
                 old.unlink()
@@ -168,12 +170,3 @@ def _next_name(folder: Path) -> str:
 
 def _wal_path(database: Path) -> Path:
     return database.with_name(database.name + "-wal")
-
-
-def _fsync(path: Path) -> None:
-    """Write a file, or the entries of a folder, to the disk."""
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent_common import disk
 from agent_common.protocol import Rule
 from agent_common.protocol.authority import Layer
 from agent_common.protocol.work import Constraints, ConstraintsPayload, FrameFault, Severity, decode, read_frame
@@ -185,8 +186,4 @@ def _write_atomically(path: Path, data: bytes) -> None:
         with contextlib.suppress(OSError):
             part.unlink()
         raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    disk.sync(path.parent)

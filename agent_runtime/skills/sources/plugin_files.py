@@ -9,6 +9,8 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from agent_common import disk
+
 from ...errors import ToolFailure
 
 _TEMPORARY = re.compile(r"\.\w+\.py-[0-9a-f]{12}\.tmp")
@@ -32,7 +34,7 @@ def move(temporary: Path, path: Path) -> None:
     """Move a temporary file into its place, atomically and durably. Raises ToolFailure."""
     with _explain_errors():
         temporary.replace(path)
-        _fsync_folder(path.parent)
+        disk.sync(path.parent)
 
 
 def discard(temporary: Path) -> None:
@@ -57,15 +59,7 @@ def remove(path: Path) -> None:
         )
     with _explain_errors(), suppress(FileNotFoundError):
         path.unlink()
-        _fsync_folder(path.parent)
-
-
-def _fsync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        disk.sync(path.parent)
 
 
 @contextmanager
