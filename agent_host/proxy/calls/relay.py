@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from pydantic_core import to_json
 from starlette.types import Message, Send
@@ -26,24 +25,23 @@ from agent_common.completions import (
     read_event,
     stop_reason,
 )
-from agent_common.json_reader import INLINE_BYTES, JsonLimits, read_json
+from agent_common.json_reader import INLINE_BYTES
 from agent_common.protocol import Usage
 
 from ...errors import ModelError, ProviderFailed
 from ...http import openai_error
-from ..json_access import as_object, object_list
+from ..json_access import object_list
 from ..ledger.ledger import CallStatus
 from ..providers import Provider, ProviderAnswer, ProviderCall
-from ..providers.http import OPENAI_CODES
 from .answer_body import AnswerBody
 from .answer_memory import HeldAnswers
+from .error_bodies import MOST_QUOTED, as_openai_error, error_code, error_text, is_openai_error, quoted
 from .fallbacks import Attempt
 from .usage import find_usage, priced_usage, set_cost
 from .usage_filter import TOKEN, UsageFilter
 
 _PASSED_HEADERS = frozenset({"retry-after", "retry-after-ms", SHOULD_RETRY})
 _MOST_ANSWERED = 64 * 1024 * 1024
-_ERROR_LIMITS = JsonLimits(max_bytes=INLINE_BYTES)
 _LASTING = frozenset((
     *("provider_auth", "provider_unreadable", "invalid_request", "unsupported_operation"),
     "too_many_bytes",  # of the agent's own answers
@@ -53,7 +51,6 @@ _MOST_HELD_BACK = 256 * 1024
 LONGEST_HELD_BACK = 100.0
 """Seconds. An agent gives up an answer of which no byte has come in 300, and what it thought about is paid for."""
 _REFUSED = (400, 422)
-_QUOTED = 500  # characters of the provider's message that our error quotes
 
 
 @dataclass(slots=True)
@@ -291,10 +288,10 @@ class Relay:
             return self._fail(ProviderFailed(f"the provider answered with a redirect ({answer.status})"))
         meant = from_response(answer.status, answer.headers, content)
         self._classify(meant, answer.status)
-        if not _is_openai_error(content):
-            content = _as_openai_error(answer.status, content, meant)
-        self.outcome.code = _error_code(content)
-        self.outcome.error = _error_text(content)
+        if not is_openai_error(content):
+            content = as_openai_error(answer.status, content, meant)
+        self.outcome.code = error_code(content)
+        self.outcome.error = error_text(content)
         return self._reply(answer.status, content, answer, meant.retry_after)
 
     def _fail(self, error: ProviderFailed) -> list[Message]:
@@ -328,7 +325,7 @@ class Relay:
 def _check_end(reason: object) -> None:
     """Raise ProviderFailed if an answer that nobody has seen was broken off by a failure."""
     if isinstance(reason, str) and stop_reason(reason) == FAILED:
-        raise ProviderFailed(f"the provider broke off its answer: {reason[:_QUOTED]}", code="provider_dropped")
+        raise ProviderFailed(f"the provider broke off its answer: {reason[:MOST_QUOTED]}", code="provider_dropped")
 
 
 def _header(text: str) -> str:
@@ -337,48 +334,4 @@ def _header(text: str) -> str:
 
 
 def _not_json(status: int, body: bytes) -> ProviderFailed:
-    return ProviderFailed(f"the provider answered {status} without JSON: {_quote(body)}")
-
-
-def _error_code(body: bytes) -> str | None:
-    """Return the error code in the provider's body, or None."""
-    try:
-        error = as_object(as_object(read_json(body, _ERROR_LIMITS)).get("error"))
-    except ValueError:
-        return None
-    code = error.get("code") or error.get("type")
-    return str(code)[:100] if code else None
-
-
-def _is_openai_error(body: bytes) -> bool:
-    return isinstance(_error_message(body), str)
-
-
-def _error_message(body: bytes) -> Any:
-    """Return the `message` of an error in OpenAI's shape, or None if the body has another shape."""
-    try:
-        return as_object(as_object(read_json(body, _ERROR_LIMITS)).get("error")).get("message")
-    except ValueError:
-        return None
-
-
-def _error_text(body: bytes) -> str:
-    message = _error_message(body)
-    return message[:_QUOTED] if isinstance(message, str) else _quote(body)
-
-
-def _as_openai_error(status: int, body: bytes, meant: ModelError) -> bytes:
-    """Return the error in OpenAI's shape, with the provider's words where its body has some. The body itself is kept
-    beside it, because the agent reads codes and places from it."""
-    report = read_error_body(body)
-    text = report.message if report.details and report.words else f"the provider answered {status}: {_quote(body)}"
-    own_codes = (one["code"] for one in report.details if isinstance(one.get("code"), str))
-    error = ProviderFailed(text, code=OPENAI_CODES.get(meant.code) or next(own_codes, ProviderFailed.code))
-    error.status = status
-    error.extra = {"param": report.param or None}
-    given = {"details": report.details[0]} if report.details else {}
-    return to_json(openai_error(error) | given)
-
-
-def _quote(body: bytes) -> str:
-    return repr(body[: 4 * _QUOTED].decode("utf-8", "replace")[:_QUOTED])
+    return ProviderFailed(f"the provider answered {status} without JSON: {quoted(body)}")
