@@ -36,10 +36,15 @@ def rules_of(model: str) -> ModelRules:
     """Return the rules of a model. Raises Refusal if there is no such model."""
     if not model.startswith("claude-"):
         raise Refusal(f"model: {model}", 404)
-    found = _VERSION.search(model)
-    version = (int(found[1]), int(found[2] or 0)) if found else (5, 0)
+    version = _version_of(model)
     new = version >= (4, 6)
     newest = version >= (5, 0)
     lenient = version <= (5, 0) or "haiku" in model
     context, output = (1_000_000, 128_000) if new else (200_000, 64_000)
     return ModelRules(new, not newest, newest, lenient, lenient, not new, context, output)
+
+
+def _version_of(model: str) -> tuple[int, int]:
+    """Return the version that the name says; one that says none is a newest."""
+    found = _VERSION.search(model)
+    return (int(found[1]), int(found[2] or 0)) if found else (5, 0)
