@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent_client import ClientError, NotFound, SessionBusy
 
@@ -124,7 +124,8 @@ class GoingBack:
             if target is not None:
                 rewind_replies_in(connection, target)
 
-        await self.sending.send(update, chat, person, source=offer.update, also=also)
+        source = offer.update if target is None else _without_known_quote(offer.update)
+        await self.sending.send(update, chat, person, source=source, also=also)
 
     async def _hide(self, target: Reply) -> str | None:
         """Have the agent hide this message and all later ones. Returns why it refuses. Raises Later.
@@ -175,6 +176,12 @@ class GoingBack:
         keys = [reply.key for reply in replies]
         number = keys.index(found.key) if found.key in keys else 0
         return replies[number - 1] if number > 0 else None
+
+
+def _without_known_quote(update: Update) -> Update:
+    """Leave out what the message replies to, which is the last that the agent knows once it has gone back. A part that
+    the person picked stays: it says which words are meant."""
+    return update if update.quote is None or update.quote.part else replace(update, quote=None)
 
 
 def _own_words(reply: Reply) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from agent_client import Mesh
 from agent_common.protocol import SessionRule
 from agent_testing import Call, Hang, Say
-from frontends.platform import IncomingFile, Sender
+from frontends.platform import IncomingFile, Quote, Sender
 from tests.bot_platform import CHAT, GROUP
 from tests.integration.host.live import OPERATOR
 
@@ -206,6 +208,22 @@ async def test_a_reply_to_an_older_message_goes_back_after_asking(bots: Bots) ->
     assert not any("two" in text for text in texts)
     await bots.says("/rewind")
     await bots.until_found("Taken back")
+
+
+@pytest.mark.parametrize("part", [False, True])
+async def test_the_agent_is_told_a_picked_part_after_going_back(bots: Bots, part: bool) -> None:
+    first = await bots.says("one or two")
+    await bots.until_shown("well said")
+    await bots.says("three")
+    await bots.until_shown("well said", "well said")
+    quote = Quote("two", Sender("1", "Ann"), part=part)
+    await bots.says("this one", reply_to=first.message_id, quote=quote)
+    card = await bots.until_found("Go back to there?")
+    await bots.take(bots.people.press(buttons(card)["↩ Go back"]))
+    await bots.until(lambda: len(bots.platform.messages) == 4)
+    texts = [str(one["content"]) for one in bots.world.provider.requests[-1].messages if one["role"] == "user"]
+    said = '[reply to "Ann" (telegram:1): "two"]\nthis one' if part else "this one"
+    assert texts[-1].startswith(f"{said}\n"), texts[-1]
 
 
 async def test_files_go_both_ways(bots: Bots) -> None:

@@ -82,9 +82,9 @@ def test_a_reply_to_an_older_message_goes_back_after_asking(chat: Chat) -> None:
     chat.rests()
     answer = chat.finds("Re: one")
     chat.says("four", "Go back to there?", reply_to=answer.id)
-    chat.presses(chat.finds("Go back to there?"), "Just send it", "Re: four")
+    chat.presses(chat.finds("Go back to there?"), "Just send it", 'Re: [reply to you: "Re: one"]')
     assert not chat.finds("Sent without going back.").buttons
-    assert chat.told() == ["one", "three", "four"]
+    assert chat.told() == ["one", "three", '[reply to you: "Re: one"]']
 
 
 def pair(chat: Chat, *options: str) -> None:
