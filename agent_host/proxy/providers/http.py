@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from functools import partial
 from typing import Any
@@ -11,7 +10,7 @@ import httpx2
 
 from agent_common.completions import EventSplitter, from_response, read_error_body, read_event
 from agent_common.json_reader import run_by_size
-from agent_common.net import trusting_tls
+from agent_common.net import public_tls
 
 from ...errors import ModelError, ProviderFailed
 from ..catalog.catalog import ProviderSpec
@@ -35,7 +34,7 @@ def open_client(*, in_process: bool = False) -> httpx2.AsyncClient:
     """Open a client with a pool of connections. `in_process`: no proxy, and a new connection for each call."""
     kept = 0 if in_process else 64
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=kept, keepalive_expiry=30)
-    return httpx2.AsyncClient(limits=limits, verify=trusting_tls(os.environ), trust_env=not in_process)
+    return httpx2.AsyncClient(limits=limits, verify=public_tls(), trust_env=not in_process)
 
 
 def transport_failed(spec: ProviderSpec, error: BaseException, *, reached: bool) -> ProviderFailed:
