@@ -2,8 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# One more than there are processors, because a test waits for its servers a third of its time.
-WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
+# Two more than there are processors, because a test waits for its servers half of its time.
+WORKERS ?= $(shell echo $$(($$(nproc) + 2)))
 # The tests of a file stay in one worker, so that what its fixtures start is started once.
 SHARED = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # Runs failed tests again, alone, before it calls them broken.

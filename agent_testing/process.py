@@ -14,10 +14,28 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import IO, Protocol, Self
 
 _POLL_SECONDS = 0.01
 _REAP_SECONDS = 10.0
+
+
+class Child(Protocol):
+    """What is used of a `subprocess.Popen`."""
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def returncode(self) -> int | None: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def terminate(self) -> None: ...
+
+    def kill(self) -> None: ...
 
 
 class LiveProcess:
@@ -47,15 +65,7 @@ class LiveProcess:
 
     def __enter__(self) -> Self:
         self._log: IO[bytes] = tempfile.NamedTemporaryFile(prefix="live-process-", suffix=".log")
-        self._child = subprocess.Popen(
-            self.argv,
-            env=self._env,
-            cwd=self._cwd,
-            stdin=subprocess.DEVNULL,
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        self._child = self._start()
         try:
             self._wait_until_ready()
         except BaseException:
@@ -114,6 +124,17 @@ class LiveProcess:
         """Kill the process but not its children, as a crash would, and return its exit code."""
         self._child.kill()
         return self._child.wait(_REAP_SECONDS)
+
+    def _start(self) -> Child:
+        return subprocess.Popen(
+            self.argv,
+            env=self._env,
+            cwd=self._cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
 
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + self._timeout

@@ -19,8 +19,9 @@ from typing import Any, Self
 import httpx
 
 from agent_common.protocol import chunks as c
-from agent_testing import LiveProcess, Say
+from agent_testing import Say
 from agent_testing.provider import ProviderThread
+from tests.forked import ForkedProcess
 
 SERVE = [sys.executable, "-m", "agent_runtime", "serve"]
 TOKEN = "sesame"
@@ -61,7 +62,7 @@ class Runtime:
         """A new life; an older one is over."""
         self._life.close()
         with ExitStack() as life:
-            self.process = life.enter_context(LiveProcess(self.command, self.env))
+            self.process = life.enter_context(ForkedProcess(self.command, self.env))
             self.url = self.process.wait_for_output(r'"url": "(http://[^"]+)"', PATIENCE)[1]
             self.http = life.enter_context(self.client())
             self._life = life.pop_all()

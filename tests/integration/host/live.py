@@ -16,6 +16,7 @@ from agent_common.clock import SystemClock
 from agent_host.access import TokenStore
 from agent_host.database import open_database
 from agent_testing import LiveProcess, ScriptedProvider
+from tests.forked import ForkedProcess
 
 UP = [sys.executable, "-m", "agent_host", "up"]
 OPERATOR = "operator-token"
@@ -69,7 +70,7 @@ class Host:
         self._life.close()
         self._mesh = None
         with ExitStack() as life:
-            self.process = life.enter_context(LiveProcess(self.command, self.env, timeout=PATIENCE))
+            self.process = life.enter_context(ForkedProcess(self.command, self.env, timeout=PATIENCE))
             self.url = self.process.wait_for_output(r"agent-host listens on (\S+)")[1]
             self.operator = life.enter_context(self.client(OPERATOR))
             self._life = life.pop_all()
@@ -83,9 +84,11 @@ class Host:
 
     def client(self, token: str | None) -> httpx.Client:
         headers = {"authorization": f"Bearer {token}"} if token else {}
-        base, transport = self.url, None
+        base = self.url
+        transport = httpx.HTTPTransport(verify=False)  # plain HTTP: nothing to verify
         if base.startswith("http+unix://"):
-            base, transport = "http://host", httpx.HTTPTransport(uds=unquote(base.removeprefix("http+unix://")))
+            path = unquote(base.removeprefix("http+unix://"))
+            base, transport = "http://host", httpx.HTTPTransport(verify=False, uds=path)
         return httpx.Client(base_url=base, transport=transport, headers=headers, timeout=PATIENCE, trust_env=False)
 
     def token(self, agent_id: str) -> str:
