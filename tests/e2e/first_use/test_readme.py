@@ -183,6 +183,7 @@ def test_the_transcript_is_true_to_the_letter(ports: dict[str, str], tmp_path: P
         assert exchange.fits(printed), exchange.first_fault(printed)
 
 
+@pytest.mark.slow  # `test_story.py` tells the same story by the command
 def test_the_client_tells_the_story_in_twenty_lines(ports: dict[str, str]) -> None:
     script = ROOT / "examples" / "client.py"
     code = script.read_text("utf-8").split('"""')[2]

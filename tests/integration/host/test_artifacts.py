@@ -152,6 +152,7 @@ def test_lists_have_pages_by_name(agents: dict[str, httpx.Client]) -> None:
     assert eve.get("/artifacts/list/日本").headers["content-disposition"].endswith("''%E6%97%A5%E6%9C%AC")
 
 
+@pytest.mark.slow  # moves hundreds of megabytes
 def test_the_largest_artifact_fits_and_a_larger_one_does_not(host: Host, agents: dict[str, httpx.Client]) -> None:
     client = agents["max"]
     data = os.urandom(MIB) * 64
@@ -279,6 +280,7 @@ def slow_download(host: Host, name: str, token: str, *headers: str) -> tuple[soc
     return connection, int(head.split()[1])
 
 
+@pytest.mark.slow  # takes its time on purpose
 def test_downloads_that_take_long_are_shared_by_their_bytes(host: Host) -> None:
     tokens = {name: make_member(host, name, "slow") for name in ("sam", "sue")}
     with host.client(tokens["sam"]) as sam, host.client(tokens["sue"]) as sue, ExitStack() as slow:

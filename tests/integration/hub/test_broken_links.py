@@ -51,6 +51,7 @@ async def busy_loop() -> AsyncGenerator[None]:
         task.cancel()
 
 
+@pytest.mark.slow  # waits for the pauses between attempts
 def test_a_link_comes_back_after_connections_that_end_at_once(port: int) -> None:
     """They end before their handshake has begun, during it and after it."""
 

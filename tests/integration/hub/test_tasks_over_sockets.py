@@ -50,6 +50,7 @@ def process(tmp_path: Path) -> Iterator[HubOnFile]:
     hub.close()
 
 
+@pytest.mark.slow  # a kill
 async def test_what_was_confirmed_of_a_task_survives_the_death_of_the_hub(process: HubOnFile) -> None:
     alices, bobs = [HubClient(WebSocketLink(process.url), timeout=PATIENCE) for _ in range(2)]
     try:

@@ -109,6 +109,7 @@ def test_a_message_that_is_too_large_counts_only_if_it_is_the_last() -> None:
         read(json.dumps({"messages": [{"a": 1}, large]}).encode(), 1000, 10_000)
 
 
+@pytest.mark.slow  # measures a duration
 def test_the_cost_is_bounded() -> None:
     reader = LastMessageReader(LIMIT)
     reader.feed(b'{"messages":[[')

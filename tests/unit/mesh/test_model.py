@@ -150,7 +150,9 @@ async def test_attempts_are_counted(step: Step) -> None:
     assert caught.value.transient
 
 
-@pytest.mark.parametrize("soon", [0, "0.01", "Wed, 21 Oct 2015 07:28:00 GMT"])
+@pytest.mark.parametrize(
+    "soon", [0, *(pytest.param(one, marks=pytest.mark.slow) for one in ("0.01", "Wed, 21 Oct 2015 07:28:00 GMT"))]
+)
 async def test_a_provider_that_says_at_once_again_and_again_is_given_time(soon: float | str) -> None:
     found = await events(*[Fail(429, retry_after=soon)] * 3, Say("at last"), attempts=4)
     first, second, third = (event.delay for event in found if isinstance(event, Retrying))

@@ -33,6 +33,7 @@ def call(authors: PromptFileAuthors, writer: Writer, work: Callable[[], object])
     authors.end(running)
 
 
+@pytest.mark.slow  # writes thousands of records
 def test_records_of_other_files_do_not_wash_one_clean(home: Home, authors: PromptFileAuthors) -> None:
     file, packages = home.workspace / "AGENTS.md", home.workspace / ".claude" / "skills"
     call(authors, UNREVIEWED, lambda: file.write_text("evil"))

@@ -153,6 +153,7 @@ def test_a_name_that_is_taken_is_said(machine: Machine) -> None:
     assert machine.agent("up", "--no-chat", cwd=below).stderr.count("another agent") == 0
 
 
+@pytest.mark.slow  # starts a host twice
 def test_the_operators_token_can_be_shown_kept_and_replaced(machine: Machine) -> None:
     machine.up()
     given = machine.token()

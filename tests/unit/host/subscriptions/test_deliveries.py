@@ -155,7 +155,9 @@ def test_a_storm_comes_in_bounded_pieces_and_at_a_pace(mesh: Mesh) -> None:
     assert [one.session for one in mesh.receive("bob")] == ["s2"], "another session has its own"
 
 
-@pytest.mark.parametrize("status", ["under way", "busy", "refused", "taken"])
+@pytest.mark.parametrize(
+    "status", ["under way", *(pytest.param(one, marks=pytest.mark.slow) for one in ("busy", "refused", "taken"))]
+)
 def test_deliveries_go_on_when_the_clock_goes_back(mesh: Mesh, status: str) -> None:
     mesh.subscribe("bob", "s1", "orders")
     mesh.publish("orders", *range(MAX_DELIVERED * (BURST + 2)))

@@ -178,6 +178,7 @@ async def race(url: str, rounds: int) -> None:
         assert seen == [list(range(1, 8 * rounds + 1))] * 2, "no gap, in order"
 
 
+@pytest.mark.slow  # a storm
 async def test_racing_publishers_lose_and_repeat_nothing(tmp_path: Path) -> None:
     await race(f"sqlite:///{tmp_path / 'mesh.db'}", 5)
 

@@ -193,6 +193,7 @@ def with_many_stars(number: int) -> str:
     return "a*" * (100 + number)
 
 
+@pytest.mark.slow  # measures a duration
 @pytest.mark.parametrize("written", [nested, with_signs_between, with_many_stars])
 def test_many_rules_and_many_subjects_take_no_time(written: Callable[[int], str]) -> None:
     patterns = [written(number) for number in range(200)]
