@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import fcntl
 import gc
 import json
 import os
 import signal
-import socket
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -17,7 +15,6 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_common.http import end_if_stalled, tune_interpreter
 from agent_common.net import (
     Endpoint,
     ListeningSocket,
@@ -46,8 +43,6 @@ PrintLine = Callable[[str], None]
 _BACKLOG = 2048
 _NEAREST = (Tcp, Unix, Vsock)
 """The kinds of address, best first."""
-_STREAM_GRACE_SECONDS = 5
-"""Time for answers that are in progress when the host stops."""
 
 
 class Role(Enum):
@@ -173,6 +168,10 @@ class _Sockets:
     egress: Sequence[ListeningSocket] | None
     mediation: ListeningSocket | None
 
+    @property
+    def of_http(self) -> Sequence[ListeningSocket]:
+        return self.http if self.other_loopback is None else [*self.http, self.other_loopback]
+
     def egress_server(self) -> EgressServer | None:
         from .egress import EgressServer
 
@@ -190,74 +189,28 @@ class _Sockets:
 
 
 def _run(settings: HostSettings, bound: _Sockets, shares: DescriptorShares, print_line: PrintLine, role: Role) -> None:
-    import uvicorn
-
-    from agent_common.http import limited_http_protocol, limited_web_socket_protocol
-    from agent_common.protocol.hub import MAX_FRAME
-
     from .database import open_database
+    from .http_server import HttpServer
     from .listener import ledger_lock
-    from .listening_sockets import HttpSide, ListeningSockets
     from .logs import configure_logs
-
-    class Server(uvicorn.Server):
-        """A server that owns the listening sockets. It stops the runtimes while it still serves, because their last
-        steps need the model proxy."""
-
-        def connection(self) -> asyncio.Protocol:
-            make: Any = config.http_protocol_class
-            return make(config=config, server_state=self.server_state, app_state=self.lifespan.state)
-
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            end_if_stalled("agent-host", settings.stall_timeout)
-            await super().startup(sockets)
-            for one in (*bound.http, *([bound.other_loopback] if bound.other_loopback else [])):
-                await http_sockets.add(one)
-            tune_interpreter()
-
-        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            try:
-                await app.state.end_work()
-            finally:
-                http_sockets.stop_listening()
-                await super().shutdown(sockets)
 
     configure_logs(settings.log_level, settings.log_format)
     url = url_of(bound.http)
-    stack = ExitStack()
-    if role is not Role.HUB:
-        stack.enter_context(ledger_lock(settings.database))
-    database = stack.enter_context(closing(open_database(settings.database)))
 
     def announce(token: str | None) -> None:
         _announce(settings, url, token, print_line, role)
         bound.announce(settings, url, print_line)
 
-    app = _make_app(settings, database, url, shares, announce, bound, role)
-    http = limited_http_protocol(shares.connections)
-    app.state.connections = http.limit
-    config = uvicorn.Config(
-        app,
-        loop="uvloop",
-        http=http,
-        ws=limited_web_socket_protocol(http.limit),
-        ws_max_size=MAX_FRAME,
-        ws_ping_interval=settings.hub_heartbeat,
-        ws_ping_timeout=settings.hub_heartbeat,
-        ws_per_message_deflate=False,  # a few bytes of it become megabytes
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=round(min(settings.stop_grace, _STREAM_GRACE_SECONDS)),
-    )
-    server = Server(config)
-    http_sockets = app.state.http_sockets = ListeningSockets(HttpSide(server.connection))
-    # uvicorn handles signals from its start on, and raises the signal that ended it again when it is done. The host
-    # must stop on an early signal, and ignore a late one.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, server.handle_exit)
-    with stack:
+    with ExitStack() as stack:
+        if role is not Role.HUB:
+            stack.enter_context(ledger_lock(settings.database))
+        database = stack.enter_context(closing(open_database(settings.database)))
+        app = _make_app(settings, database, url, shares, announce, bound, role)
+        server = HttpServer(app, settings, bound.of_http, shares.connections)
+        # uvicorn handles signals from its start on, and raises the signal that ended it again when it is done. The host
+        # must stop on an early signal, and ignore a late one.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, server.handle_exit)
         server.run(sockets=[])
 
 

@@ -1,5 +1,5 @@
 """The command `agent-host`."""
 
-from .main import main, settings_help
+from .main import SETTINGS_HELP, main
 
-__all__ = ["main", "settings_help"]
+__all__ = ["SETTINGS_HELP", "main"]

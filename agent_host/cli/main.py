@@ -22,12 +22,10 @@ from .print_errors import print_errors
 from .secrets import secret
 from .tokens import token
 
-
-def settings_help() -> str:
-    """Return the help text on settings: name, default and meaning of each."""
-    lines = LOADER.help(90, {"data_dir": "~/.local/share/agent-mesh"})
-    return "\n".join(["\b", "Settings (environment variables):", *lines])
-
+SETTINGS_HELP = "\n".join(
+    ["\b", "Settings (environment variables):", *LOADER.help(90, {"data_dir": "~/.local/share/agent-mesh"})]
+)
+"""The help text on settings: name, default and meaning of each."""
 
 app = typer.Typer(
     help="The mesh: holds every key, answers the agents' model calls, starts agents.",
@@ -40,7 +38,7 @@ app = typer.Typer(
 )
 
 
-@app.command(epilog=settings_help())
+@app.command(epilog=SETTINGS_HELP)
 @print_errors
 def up() -> None:
     """Run the host until SIGTERM or Ctrl-C."""
@@ -49,7 +47,7 @@ def up() -> None:
     serve(load_settings(), lambda line: print(line, flush=True))
 
 
-@app.command(epilog=settings_help())
+@app.command(epilog=SETTINGS_HELP)
 @print_errors
 def listen() -> None:
     """Run only the mediation listener, for agents that other programs boot: no model proxy, no runtimes."""
@@ -58,7 +56,7 @@ def listen() -> None:
     serve(load_settings(), lambda line: print(line, flush=True), Role.LISTENER)
 
 
-@app.command(epilog=settings_help())
+@app.command(epilog=SETTINGS_HELP)
 @print_errors
 def hub() -> None:
     """Run one more hub beside a host, on the same PostgreSQL: agents may be at either."""

@@ -11,7 +11,7 @@ import yaml
 
 from agent_common.protocol import field_docs
 from agent_host.app import create_app
-from agent_host.cli import settings_help
+from agent_host.cli import SETTINGS_HELP
 from agent_host.database import open_database
 from agent_host.descriptors import divide_descriptors
 from agent_host.proxy.catalog_file import _File
@@ -38,7 +38,7 @@ def test_the_page_of_the_host_has_every_setting_as_it_is() -> None:
 
 
 def test_every_setting_is_a_line_of_help() -> None:
-    text = settings_help()
+    text = SETTINGS_HELP
     for name in HostSettings.model_fields:
         assert f"  {LOADER.env_name(name)}" in text
         assert (f"{LOADER.env_name(name)}_FILE" in text) == LOADER.is_secret(name)
