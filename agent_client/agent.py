@@ -27,7 +27,7 @@ from agent_common.protocol import (
 from .chat import Approval, ChatStream, Reply
 from .events import AgentEvent, follow_events
 from .files import Files
-from .http import RECONNECT_SECONDS, SILENCE_SECONDS, Call, Connection, pages, path
+from .http import RECONNECT_SECONDS, SILENCE_SECONDS, Call, Connection, pages, path, without_none
 from .permissions import AgentRules
 from .sessions import Sessions
 from .tasks import WAIT_SECONDS, Limits, T, Task, TaskInput, assignment_body, map_in_order
@@ -298,4 +298,4 @@ def _message(
 ) -> dict[str, Any]:
     """Return the body of a chat request."""
     body = {"message": message, "message_id": id or f"client_{token_hex(12)}", "on_busy": on_busy}
-    return body | {name: value for name, value in {"session_id": session, **turn}.items() if value is not None}
+    return body | without_none(session_id=session, **turn)

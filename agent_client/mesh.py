@@ -23,7 +23,7 @@ from .host_messages import (
     UnreachableAgent,
     UsageReport,
 )
-from .http import MAX_ANSWER_BYTES, SILENCE_SECONDS, Call, Connection, pages, path
+from .http import MAX_ANSWER_BYTES, SILENCE_SECONDS, Call, Connection, pages, path, without_none
 from .results import WAIT_SECONDS, list_results, wait_for_result
 from .team import Team
 from .work import Work
@@ -118,7 +118,7 @@ class Mesh:
 
     async def pending(self, *, workspace: str | None = None, user: str | None = None) -> Pending:
         """Read the questions and approvals that wait in all agents that run, or in one, of all users or of one."""
-        call = Call("GET", "/pending", params=_given(workspace=workspace, user=user))
+        call = Call("GET", "/pending", params=without_none(workspace=workspace, user=user))
         found = [page async for page in pages(self._connection, PendingPage, call)]
         silent = {one.workspace: one for page in found for one in page.unreachable}
         return Pending([request for page in found for request in page.pending], list(silent.values()))
@@ -129,7 +129,7 @@ class Mesh:
         """Yield what happens to workspaces, work and turns after the event with the id `after`, or from now on, over
         any number of connections. With `user`, the events that are for all or for that one. `events-lost` says that
         some are missing. Does not end by itself."""
-        call = Call("GET", "/events", params=_given(workspace=workspace, user=user))
+        call = Call("GET", "/events", params=without_none(workspace=workspace, user=user))
         async with aclosing(follow_events(self._connection, call, after)) as events:
             async for event in events:
                 yield event
@@ -150,9 +150,5 @@ class Mesh:
 
     async def usage(self, agent: str | None = None, recent: int = 50, *, user: str | None = None) -> UsageReport:
         """Read what model calls used, of all agents or one, for all users or one."""
-        call = Call("GET", "/usage", params={"limit": recent, **_given(agent=agent, user=user)})
+        call = Call("GET", "/usage", params={"limit": recent, **without_none(agent=agent, user=user)})
         return await self._connection.fetch(UsageReport, call)
-
-
-def _given(**params: str | None) -> dict[str, str]:
-    return {name: value for name, value in params.items() if value is not None}

@@ -6,13 +6,12 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from http import HTTPStatus
 from time import monotonic
-from typing import Any
 
 from pydantic import ValidationError
 
 from .errors import NotFound, UnexpectedReply
 from .host_messages import ResultPage, ResultRecord
-from .http import FIRST_POLL_SECONDS, POLL_SECONDS, Call, Connection, pages, resumed
+from .http import FIRST_POLL_SECONDS, POLL_SECONDS, Call, Connection, pages, resumed, without_none
 
 WAIT_SECONDS = 3600.0
 
@@ -21,7 +20,7 @@ async def list_results(
     connection: Connection, workspace: str | None, task_id: str | None, user: str | None
 ) -> AsyncGenerator[ResultRecord]:
     """Yield results, the newest first; of one task at most one."""
-    params = _without_none({"workspace": workspace, "task_id": task_id, "user": user})
+    params = without_none(workspace=workspace, task_id=task_id, user=user)
     call = Call("GET", "/results", params=params)
     if task_id is not None:
         with suppress(NotFound):
@@ -36,7 +35,7 @@ async def wait_for_result(
     connection: Connection, workspace: str, task_id: str, user: str | None, wait: float
 ) -> ResultRecord:
     """Return the result once it has come. Raises NotFound if `wait` is 0 and there is none, DeadlineExceeded."""
-    params = _without_none({"workspace": workspace, "task_id": task_id, "user": user})
+    params = without_none(workspace=workspace, task_id=task_id, user=user)
     if not wait:
         return await connection.fetch(ResultRecord, Call("GET", "/results", params=params))
 
@@ -58,7 +57,3 @@ async def wait_for_result(
         async for record in found:
             return record
     raise AssertionError("unreachable")
-
-
-def _without_none(given: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in given.items() if value is not None}

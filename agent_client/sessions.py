@@ -24,7 +24,7 @@ from agent_common.protocol import (
     UnrewindReply,
 )
 
-from .http import Call, Connection, pages, path
+from .http import Call, Connection, pages, path, without_none
 
 M = TypeVar("M", bound=BaseModel)
 COMPACT_SECONDS = 300.0
@@ -72,8 +72,7 @@ class Sessions:
         archived: bool | None = None,
     ) -> SessionDetail:
         """Change what is given. A key of `metadata` that is None is deleted."""
-        given = {"title": title, "metadata": metadata, "model": model, "archived": archived}
-        body = {field: value for field, value in given.items() if value is not None}
+        body = without_none(title=title, metadata=metadata, model=model, archived=archived)
         call = Call("PATCH", path("sessions", name), json=body, repeatable=True)
         return await self._connection.fetch(SessionDetail, call)
 
@@ -99,8 +98,8 @@ class Sessions:
         ephemeral: bool = False,
     ) -> SessionDetail:
         """Start a session with the messages of this one, up to `message_id`. Raises SessionBusy, NotFound."""
-        given = {"message_id": message_id, "title": title, "metadata": metadata, "ephemeral": ephemeral}
-        return await self._post(SessionDetail, name, "fork", {k: v for k, v in given.items() if v is not None})
+        body = without_none(message_id=message_id, title=title, metadata=metadata, ephemeral=ephemeral)
+        return await self._post(SessionDetail, name, "fork", body)
 
     async def compact(self, name: str) -> CompactReply:
         """Summarize the conversation; the model is sent the summary from then on. Raises Conflict, SessionBusy."""

@@ -18,7 +18,7 @@ from agent_common.protocol import TaskAssignment, TaskRecord, TaskResult, TokenB
 
 from .chat import ChatStream
 from .errors import ClientError, InvalidResult, MapFailed, TaskFailed, UnexpectedReply
-from .http import FIRST_POLL_SECONDS, POLL_SECONDS, Call, Connection, path, resumed
+from .http import FIRST_POLL_SECONDS, POLL_SECONDS, Call, Connection, path, resumed, without_none
 
 T = TypeVar("T", default=dict[str, Any])
 TaskInput = str | Mapping[str, Any]
@@ -104,8 +104,7 @@ def assignment_body(
     given: TaskInput, *, result: Any, task_id: str | None, limits: Limits, agent: str | None, context: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the body of `POST /task`. Raises ValueError that names the field."""
-    spent = {"max_tokens": limits.tokens, "max_cost_usd": limits.cost_usd}
-    budget = {name: value for name, value in spent.items() if value is not None}
+    budget = without_none(max_tokens=limits.tokens, max_cost_usd=limits.cost_usd)
     task_id = task_id or new_task_id()
     assignment = TaskAssignment(
         task_id=task_id,

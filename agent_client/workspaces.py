@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel
 
 from .host_messages import CommandOutcome, Console, CreatedWorkspace, Workspace, WorkspacePage
-from .http import Call, Connection, pages, path
+from .http import Call, Connection, pages, path, without_none
 
 M = TypeVar("M", bound=BaseModel)
 START_SECONDS = 180.0
@@ -47,9 +47,16 @@ class Workspaces:
 
         Results of its tasks are sent to `result_url`, signed with `result_secret`; without one the host makes it.
         """
-        given = {"id": id, "driver": driver, "team": team, "settings": settings, "mediation": mediation}
-        given |= {"result_url": result_url, "result_secret": result_secret}
-        return await self._connection.fetch(CreatedWorkspace, Call("POST", "/workspaces", json=_without_none(given)))
+        body = without_none(
+            id=id,
+            driver=driver,
+            team=team,
+            settings=settings,
+            mediation=mediation,
+            result_url=result_url,
+            result_secret=result_secret,
+        )
+        return await self._connection.fetch(CreatedWorkspace, Call("POST", "/workspaces", json=body))
 
     async def update(
         self,
@@ -62,11 +69,12 @@ class Workspaces:
         result_secret: str | None = None,
     ) -> Workspace:
         """Change what is given. A setting that is None is taken away, and so is a `result_url` that is False."""
-        given = _without_none({"team": team, "settings": settings, "mediation": mediation})
-        given |= _without_none({"result_url": result_url, "result_secret": result_secret})
+        body = without_none(
+            team=team, settings=settings, mediation=mediation, result_url=result_url, result_secret=result_secret
+        )
         if result_url is False:
-            given["result_url"] = None
-        call = Call("PATCH", path("workspaces", id), json=given, repeatable=True)
+            body["result_url"] = None
+        call = Call("PATCH", path("workspaces", id), json=body, repeatable=True)
         return await self._connection.fetch(Workspace, call)
 
     async def start(self, id: str) -> Workspace:
@@ -109,7 +117,3 @@ class Workspaces:
     ) -> M:
         call = Call("POST", path("workspaces", id, verb), json=body, repeatable=repeatable, timeout=START_SECONDS)
         return await self._connection.fetch(shape, call)
-
-
-def _without_none(given: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in given.items() if value is not None}

@@ -5,6 +5,7 @@ from .connection import MAX_ANSWER_BYTES, SILENCE_SECONDS, WRITE_SECONDS, Call, 
 from .pages import pages
 from .read_bytes import read_bytes
 from .resume import FIRST_POLL_SECONDS, POLL_SECONDS, RECONNECT_SECONDS, resumed
+from .without_none import without_none
 
 __all__ = [
     "FIRST_POLL_SECONDS",
@@ -19,4 +20,5 @@ __all__ = [
     "path",
     "read_bytes",
     "resumed",
+    "without_none",
 ]

@@ -15,7 +15,7 @@ from agent_common.protocol import (
     PeerList,
 )
 
-from ..http import Call, Connection, pages, path
+from ..http import Call, Connection, pages, path, without_none
 from .requests import team_params
 
 ANSWER_SECONDS = 30.0
@@ -32,8 +32,7 @@ class TeamAgents:
     async def list(self, *, capability: str | None = None, text: str | None = None) -> AsyncGenerator[PeerAgent]:
         """Yield the agents by id: all, or those with a skill, tool, agent or protocol of this name, or with this text
         in their card."""
-        wanted = {"capability": capability, "q": text}
-        params = self._team | {name: value for name, value in wanted.items() if value is not None}
+        params = self._team | without_none(capability=capability, q=text)
         async for page in pages(self._connection, PeerList, Call("GET", "/agents", params=params)):
             for agent in page.agents:
                 yield agent
