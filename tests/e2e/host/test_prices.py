@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from agent_common.protocol import ModelCard, Pricing
+from agent_runtime.loop.limits.price_check import PRICE_SECONDS
 from agent_testing import Call, Drop, Raw, Say, ScriptedProvider
 from tests.integration.host.live import Host
 
@@ -86,6 +88,7 @@ def test_a_limit_on_the_cost_is_refused_at_once_when_the_price_is_gone(world: Wo
     world.provider.script.replace(lambda _: Say("so", usage=USED))
     assert world.agent.run(token_budget={"max_cost_usd": 5})["status"] == "complete"
     world.restart()
+    time.sleep(PRICE_SECONDS)
     body = assignment(token_budget={"max_cost_usd": 5})
     assert_problem(world.agent.post("/task", body), 422, "unpriced_model", "token_budget.max_cost_usd")
 

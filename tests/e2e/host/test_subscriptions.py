@@ -38,11 +38,16 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lives]:
 
 def use(bob: Runtime, name: str, tool: str, **arguments: object) -> dict[str, Any]:
     """One call of a tool in a conversation: its envelope."""
-    eventually(lambda: bob.status()["state"] == "idle")  # else a delivery of the test before takes this one's step
+    rest(bob)
     bob.provider.script.replace([Call(tool, arguments), Say("done")])
     reply = bob.chat("go", session_id=name)
     assert reply.status_code == 200, reply.text
     return reply.json()["tool_outputs"][-1]["output"]
+
+
+def rest(bob: Runtime) -> None:
+    """Wait until no turn runs: a delivery of the test before would take this one's step."""
+    eventually(lambda: bob.status()["state"] == "idle")
 
 
 def publish(host: Host, token: str, topic: str, *data: object) -> None:
@@ -96,6 +101,7 @@ def test_a_session_subscribes_gets_and_ends(world: Lives) -> None:
 
 def test_who_may_not_subscribe(world: Lives) -> None:
     _, bob, _ = world
+    rest(bob)
     bob.provider.script.replace([Call("subscribe", {"topic": "orders"}), Say("no")])
     bob.run(objective="subscribe")
     assert "only a conversation subscribes" in str(bob.provider.completions[-1].messages)
