@@ -169,7 +169,7 @@ class _Sockets:
     mediation: ListeningSocket | None
 
     @property
-    def of_http(self) -> Sequence[ListeningSocket]:
+    def all_http(self) -> Sequence[ListeningSocket]:
         return self.http if self.other_loopback is None else [*self.http, self.other_loopback]
 
     def egress_server(self) -> EgressServer | None:
@@ -206,7 +206,7 @@ def _run(settings: HostSettings, bound: _Sockets, shares: DescriptorShares, prin
             stack.enter_context(ledger_lock(settings.database))
         database = stack.enter_context(closing(open_database(settings.database)))
         app = _make_app(settings, database, url, shares, announce, bound, role)
-        server = HttpServer(app, settings, bound.of_http, shares.connections)
+        server = HttpServer(app, settings, bound.all_http, shares.connections)
         # uvicorn handles signals from its start on, and raises the signal that ended it again when it is done. The host
         # must stop on an early signal, and ignore a late one.
         for number in (signal.SIGTERM, signal.SIGINT):

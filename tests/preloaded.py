@@ -18,7 +18,8 @@ LOADED = (
     "agent_runtime.api.app",
     "agent_runtime.cli.main",
     "agent_runtime.runtime.app",
-    "agent_runtime.server.serve",
+    "agent_runtime.server.main",
+    "agent_runtime.server.startup_app",
     "uvicorn",
     "uvloop",
 )

@@ -88,7 +88,7 @@ def test_a_limit_on_the_cost_is_refused_at_once_when_the_price_is_gone(world: Wo
     world.provider.script.replace(lambda _: Say("so", usage=USED))
     assert world.agent.run(token_budget={"max_cost_usd": 5})["status"] == "complete"
     world.restart()
-    time.sleep(PRICE_SECONDS)
+    time.sleep(PRICE_SECONDS)  # for so long the price of before is believed
     body = assignment(token_budget={"max_cost_usd": 5})
     assert_problem(world.agent.post("/task", body), 422, "unpriced_model", "token_budget.max_cost_usd")
 

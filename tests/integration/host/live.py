@@ -47,6 +47,7 @@ class Host:
     """A host over all its lives: the data directory stays, processes come and go."""
 
     command = UP
+    process_class: type[LiveProcess] = ForkedProcess
 
     def __init__(self, data_dir: Path, **settings: object) -> None:
         self.data_dir = data_dir
@@ -70,7 +71,7 @@ class Host:
         self._life.close()
         self._mesh = None
         with ExitStack() as life:
-            self.process = life.enter_context(ForkedProcess(self.command, self.env, timeout=PATIENCE))
+            self.process = life.enter_context(self.process_class(self.command, self.env, timeout=PATIENCE))
             self.url = self.process.wait_for_output(r"agent-host listens on (\S+)")[1]
             self.operator = life.enter_context(self.client(OPERATOR))
             self._life = life.pop_all()

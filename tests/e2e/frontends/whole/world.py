@@ -25,6 +25,13 @@ ASKS = "approved-"
 _RULES = {"rules": [{"permission": "bash", "pattern": f"echo {ASKS}*", "action": "ask"}]}
 
 
+class KilledHost(Host):
+    """A host that the command starts. Killed while the machine is busy, a copy of another process went so slowly that
+    the agent had the time to see it go."""
+
+    process_class = LiveProcess
+
+
 class World:
     """`with World(folder) as world:`. Each of the processes may be killed and started again.
 
@@ -51,7 +58,7 @@ class World:
                 stack.enter_context(part)
             models = catalog(self.folder, self.provider)
             settings = {"MESH_PORT": free_port(), "MESH_MODELS": models, "UPSTREAM_KEY": "sk-1", "MESH_STOP_GRACE": 2}
-            self.host = stack.enter_context(Host(self.folder / "mesh", **settings))
+            self.host = stack.enter_context(KilledHost(self.folder / "mesh", **settings))
             folders = [self._start_agent_in(workspace) for workspace in self.workspaces]
             self.agent_folder = folders[0]
             asked = {"users": ["telegram:*", "discord:*"], "workspaces": [*self.workspaces]}
